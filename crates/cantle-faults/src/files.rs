@@ -1,12 +1,12 @@
-//! Files of a store in memory, as bytes; and where files of the operating system go.
+//! Files of a store in memory, as bytes; and a directory for real files.
 
 use crate::setup::STORE;
 use cantle::vfs::{MemVfs, OpenMode, StdVfs, Vfs};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A directory in memory, if the system has a place for that with room enough: what is tested is not the device, and others may use
-/// that too.
+/// A directory in memory, if the system has one with enough space: the device is not under test,
+/// and other programs may use it.
 pub fn dir_in_memory() -> std::io::Result<TempDir> {
     const BYTES_MIN: u64 = 4 << 30;
     let memory = Path::new("/dev/shm");
@@ -36,7 +36,7 @@ pub fn read(vfs: &MemVfs, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Puts a file in the place of another, or where none was.
+/// Replaces a file, or creates it.
 pub fn put(vfs: &MemVfs, name: &str, bytes: &[u8]) {
     let path = path(name);
     if vfs.metadata(&path).unwrap().is_some() {
@@ -45,7 +45,7 @@ pub fn put(vfs: &MemVfs, name: &str, bytes: &[u8]) {
     vfs.open(&path, OpenMode::CreateNew).unwrap().write_at(bytes, 0).unwrap();
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Table,
@@ -58,7 +58,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those that a store writes for itself.
+    /// The kinds of files that a store writes for itself.
     pub const ALL: [Self; 6] =
         [Self::Table, Self::Log, Self::Manifest, Self::Journal, Self::WriteBuffer, Self::PageCache];
 

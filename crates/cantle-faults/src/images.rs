@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// What stood in memory when a call was about to change something.
+/// The contents of the file system when a call was about to change something.
 pub struct Image {
     pub vfs: MemVfs,
     pub marks: Marks,
-    /// The call, if there was one, and what it was for people.
+    /// The call, if there was one, and a readable description.
     pub call: Option<(Operation, PathBuf)>,
     pub at: String,
 }
 
-/// Takes an image before every `step`th call that changes something, `limit` at most.
+/// Takes an image before every `step`th call that changes something, at most `limit` images.
 pub fn record(
     fault: &FaultVfs,
     memory: &MemVfs,
@@ -26,7 +26,8 @@ pub fn record(
     let images: Images = Arc::default();
     let (taken, memory, progress, count) =
         (images.clone(), memory.clone(), progress.clone(), AtomicU64::new(step / 2));
-    // Nothing changes while an image is taken, but for the one call of each thread that has passed already.
+    // Nothing changes while an image is taken, except by calls that had already passed: at most one
+    // per thread.
     let still = Mutex::new(());
     fault.set_rule(move |call: &Call<'_>| {
         if !call.operation.changes() {

@@ -1,4 +1,5 @@
-//! `cantle-faults`: goes through the doors of the fault lab for as long as it is told, and reports what it did and found.
+//! `cantle-faults`: runs the doors of the fault lab for a given time, and reports their work and
+//! findings.
 
 #[cfg(feature = "canaries")]
 mod canaries;
@@ -155,7 +156,7 @@ fn main() -> ExitCode {
     if report.findings() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Goes through one door; what it panics with is a finding.
+/// Runs one door; its panic is a finding.
 fn visit(door: &Door, args: &Args, share: Duration) -> Visited {
     let started = Instant::now();
     let effort = match args.states {
@@ -198,7 +199,7 @@ fn case_in(finding: &str) -> Option<&str> {
     rest.split_whitespace().next().map(|case| case.trim_end_matches([',', ';', ':']))
 }
 
-/// Hidden where there is no terminal; the report says all.
+/// Hidden if there is no terminal; the report contains everything.
 fn progress(door: &Door, share: Option<Duration>) -> ProgressBar {
     let bar = share.map_or_else(ProgressBar::new_spinner, |share| ProgressBar::new(share.as_secs()));
     let template = if share.is_some() {

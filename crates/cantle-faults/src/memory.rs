@@ -1,9 +1,11 @@
-//! How much memory a store asks for, so that what a damaged file claims cannot decide that.
+//! Counts the memory that a store allocates, so that lengths in a damaged file cannot cause huge
+//! allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator, watched. A binary that wants to know makes it its global one.
+/// The system's allocator with counters. A binary that needs the counts makes it the global
+/// allocator.
 pub struct Watched;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -16,7 +18,7 @@ fn took(bytes: usize) {
     LARGEST_BYTES.fetch_max(bytes, Relaxed);
 }
 
-// SAFETY: hands every call on to the system's allocator as it came; counting allocates nothing.
+// SAFETY: forwards every call unchanged to the system's allocator; counting allocates nothing.
 #[expect(unsafe_code, reason = "an allocator has no safe interface")]
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -45,17 +47,17 @@ unsafe impl GlobalAlloc for Watched {
     }
 }
 
-/// The most that was ever asked for at once since the last call; 0 if nobody watches.
+/// Size of the largest allocation since the last call; 0 if `Watched` is not the allocator.
 pub fn take_largest() -> usize {
     LARGEST_BYTES.swap(0, Relaxed)
 }
 
-/// What is in use.
+/// Bytes in use.
 pub fn live() -> usize {
     LIVE_BYTES.load(Relaxed)
 }
 
-/// The most that was ever in use.
+/// Maximum of the bytes in use.
 pub fn peak() -> usize {
     PEAK_BYTES.load(Relaxed)
 }

@@ -1,4 +1,4 @@
-//! What a run of the fault lab did and found, for people and for machines.
+//! The work and the findings of a run of the fault lab, as text and as JSON.
 
 use cantle::LayoutKind;
 use cantle_faults::doors::fuzz;
@@ -12,41 +12,42 @@ pub struct Report {
     pub layout: String,
     pub seed: u64,
     pub seconds: f64,
-    /// Whether the store checks its own invariants, and arithmetic its bounds.
+    /// True if debug assertions and overflow checks are compiled in.
     pub assertions: bool,
     pub visited: Vec<Visited>,
 }
 
-/// What happened behind one door.
+/// The results of one door.
 #[derive(Debug, Serialize)]
 pub struct Visited {
     pub door: &'static str,
     pub seconds: f64,
-    /// What was done how often.
+    /// Counters by name.
     pub counts: BTreeMap<&'static str, u64>,
-    /// What could not be done here.
+    /// Tests that this machine cannot run.
     pub skipped: Vec<String>,
-    /// What a long run should do at least, and did not.
+    /// Minimum work of a long run that was not reached.
     pub not_reached: Vec<String>,
-    /// What was found; the door ends with the first.
+    /// The finding; the door ends with the first.
     pub finding: Option<String>,
 }
 
-/// All doors together.
+/// Totals over all doors.
 #[derive(Debug, Serialize)]
 pub struct Totals {
-    /// Of stores, opened and checked.
+    /// Stores that were opened and checked.
     pub states: u64,
-    /// That failed.
+    /// Calls that failed.
     pub calls: u64,
-    /// Of processes, machines and devices that died or failed.
+    /// Processes, machines and devices that died or failed.
     pub cycles: u64,
-    /// Of targets that read bytes, configurations and histories.
+    /// Executions of parsers, configurations and histories.
     pub executions: u64,
     pub findings: u64,
 }
 
-/// What the total is made of, whichever door counts it. The targets of `fuzz` count under their own names.
+/// The counters that a total consists of, from any door. The targets of `fuzz` count under their
+/// own names.
 const STATES: &[&str] = &["stores checked", "stores with damage reported", "stores refused"];
 const CALLS: &[&str] = &["runs with failed calls", "failed calls", "calls failed", "syncs failed"];
 const CYCLES: &[&str] = &[
@@ -61,14 +62,14 @@ const CYCLES: &[&str] = &[
 ];
 const EXECUTIONS: &[&str] = &["configurations", "histories"];
 
-/// What a door does at least in a long run.
+/// Minimum work of a door in a long run.
 const LEAST: &[(&str, &str, u64)] = &[
     ("crash-states", "states", 100_000),
     ("damage", "bit flips", 100_000),
     ("kill", "processes killed", 2_000),
 ];
 
-/// What a long run should have done behind a door, and did not.
+/// The minimum work of a door that a long run did not reach.
 pub fn not_reached(door: &str, counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
     let of_door = LEAST.iter().filter(|(name, ..)| *name == door);
     of_door
@@ -120,7 +121,7 @@ impl Report {
 
     pub fn print(&self) {
         for visited in &self.visited {
-            // What has a result of its own has a line of its own.
+            // A counter with a result in its name has a line of its own.
             let (results, counts): (Vec<_>, Vec<_>) =
                 visited.counts.iter().partition(|(what, _)| what.contains(": "));
             let counts: Vec<String> =
@@ -168,7 +169,7 @@ impl Report {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with separators of thousands.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,13 +1,14 @@
-//! Checksums as `docs/format` has them, written a second time: what walks, and seals anew, files whose bytes were changed.
+//! Checksums as `docs/format` defines them, written a second time: code that finds the records of
+//! changed files, and updates their checksums.
 
-/// Where the first record or block of a file stands.
+/// Offset of the first record or block of a file.
 pub const HEADER_BYTES: usize = 64;
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// What is mixed into the checksum of what stands at an offset of a file with this header.
+/// The salt of checksums at an offset of a file with this header.
 fn salt(header: &[u8], offset: u64) -> Option<[u8; 16]> {
     let store = u64::from_le_bytes(number(header, 16)?);
     let file = u64::from_le_bytes(number(header, 32)?);
@@ -29,15 +30,15 @@ fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// A record, if it lies within the file.
+/// A record, if it is within the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     pub start: usize,
-    /// Where its payload begins, and where what the first checksum covers ends.
+    /// Offset of its payload. `head_end` is the end of the bytes that the first checksum covers.
     pub payload: usize,
     pub head_end: usize,
     pub end: usize,
-    /// Where the checksum of its body stands, if it has one.
+    /// Offset of the checksum of its body, if it has one.
     body_crc: Option<usize>,
 }
 
@@ -100,7 +101,7 @@ pub fn whole_records(bytes: &[u8]) -> Vec<Record> {
     std::iter::from_fn(next).collect()
 }
 
-/// The key of the operation in a log's record; `None` of what is none, or a range delete.
+/// The key of the operation in a log's record; `None` for other records and range deletes.
 pub fn operation(payload: &[u8]) -> Option<&[u8]> {
     let (&tag, mut rest) = payload.split_first()?;
     if !matches!(tag & 0x0f, 0 | 1) {
@@ -122,7 +123,7 @@ pub fn operation(payload: &[u8]) -> Option<&[u8]> {
     rest.get(..len)
 }
 
-/// Where they begin; and where they end.
+/// The offsets at which records begin and end.
 pub fn records(bytes: &[u8]) -> Vec<usize> {
     std::iter::once(HEADER_BYTES).chain(whole_records(bytes).iter().map(|record| record.end)).collect()
 }
@@ -144,7 +145,7 @@ pub fn with_number(payload: &[u8], at: usize, number: u64) -> Vec<u8> {
     out
 }
 
-/// A file with this header, and records that hold these payloads, none of which needs a body.
+/// A file with this header, and records with these payloads, none of which needs a body.
 pub fn file_of(header: &[u8], payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = header[..HEADER_BYTES].to_vec();
     for payload in payloads {
@@ -156,7 +157,7 @@ pub fn file_of(header: &[u8], payloads: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Gives the header its checksum.
+/// Updates the checksum of the header.
 pub fn seal_header(bytes: &mut [u8]) {
     if let Some((fields, rest)) = bytes.split_at_mut_checked(60)
         && let Some(crc) = rest.first_chunk_mut()
@@ -165,7 +166,7 @@ pub fn seal_header(bytes: &mut [u8]) {
     }
 }
 
-/// Gives every record its checksum, as far as lengths lead from one to the next.
+/// Updates the checksum of every record, as far as lengths lead from one to the next.
 pub fn seal_records(bytes: &mut [u8]) {
     seal_header(bytes);
     let mut at = HEADER_BYTES;
@@ -175,7 +176,7 @@ pub fn seal_records(bytes: &mut [u8]) {
     }
 }
 
-/// Gives one block with its payload from `start` and its trailer up to `end` its checksum.
+/// Updates the checksum of one block, with its payload from `start` and its trailer up to `end`.
 fn seal_block(bytes: &mut [u8], start: usize, end: usize) {
     if start < HEADER_BYTES || end > bytes.len() || start + 5 > end {
         return;
@@ -185,8 +186,9 @@ fn seal_block(bytes: &mut [u8], start: usize, end: usize) {
     bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Gives a table's footer its checksum, and the blocks that it and the index name. `blocks` are those that the index named
-/// before anything was changed: it may be compressed, or not decode any more.
+/// Updates the checksums of a table's footer, and of the blocks that it and the index name.
+/// `blocks` are those that the index named before anything was changed: the index may be
+/// compressed, or not decode any more.
 pub fn seal_table(bytes: &mut [u8], blocks: &[(usize, usize)]) {
     seal_header(bytes);
     let Some(footer) = bytes.len().checked_sub(32).filter(|&at| at >= HEADER_BYTES) else { return };
@@ -206,7 +208,8 @@ pub fn seal_table(bytes: &mut [u8], blocks: &[(usize, usize)]) {
     }
 }
 
-/// Where the blocks of an intact table lie, trailer included: every stretch of bytes whose checksum fits, from one to the next.
+/// The ranges of the blocks of an intact table, including trailers: consecutive ranges of bytes
+/// with valid checksums.
 pub fn table_blocks(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut blocks = Vec::new();
     let mut start = HEADER_BYTES;
@@ -225,7 +228,7 @@ pub fn table_blocks(bytes: &[u8]) -> Vec<(usize, usize)> {
     blocks
 }
 
-/// Gives `PAGECACHE` its checksum.
+/// Updates the checksum of `PAGECACHE`.
 pub fn seal_page_cache(bytes: &mut [u8]) {
     if bytes.len() == 4096 {
         let crc = crc32c::crc32c(&bytes[..4092]);
@@ -233,7 +236,7 @@ pub fn seal_page_cache(bytes: &mut [u8]) {
     }
 }
 
-/// Gives the head of `WRITE-BUFFER` its checksum, and each slot its check.
+/// Updates the checksum of the head of `WRITE-BUFFER`, and the check of each slot.
 pub fn seal_write_buffer(bytes: &mut [u8]) {
     if bytes.len() < 4096 {
         return;

@@ -1,4 +1,4 @@
-//! How the stores of the lab are opened.
+//! Options of the lab's stores.
 
 use crate::layouts::{self, Tuned};
 use crate::rng::Rng;
@@ -7,17 +7,17 @@ use cantle::{Db, Durability, KeyspaceOptions, LayoutKind, Options, Resources};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a store is in its file system.
+/// The path of a store in its file system.
 pub const STORE: &str = "/store";
 
 thread_local! {
-    /// What the stores that a thread looks into share.
+    /// Resources that the stores which a thread inspects share.
     static SHARED: Resources = Resources::new(BUDGET_BYTES, 1);
 }
 
 const BUDGET_BYTES: u64 = 4 << 20;
 
-/// How a store is opened.
+/// The options of a store.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub layout: LayoutKind,
@@ -25,12 +25,12 @@ pub struct Setup {
     pub checkpoint_interval: Duration,
     pub chunk_bytes: u64,
     pub log_bytes: u64,
-    /// The published variant of the layout, which searches logs linearly.
+    /// True for the published variant of the layout, which searches logs linearly.
     pub as_published: bool,
     pub threads: usize,
 }
 
-/// Whether all keyspaces of a store say that they have this layout.
+/// True if all keyspaces of a store report this layout.
 pub fn has_layout(db: &Db, layout: LayoutKind) -> bool {
     db.stats().keyspaces.iter().all(|keyspace| keyspace.layout == layout)
 }
@@ -68,7 +68,7 @@ impl Setup {
             .default_keyspace(self.keyspace())
     }
 
-    /// Options to look into an image with: threads of its own would cost more than all the rest.
+    /// Options to inspect an image: threads of its own would take most of the time.
     pub fn image_options(&self, vfs: Arc<dyn Vfs>) -> Options {
         self.options(vfs).resources(SHARED.with(Resources::clone))
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use cantle::vfs::MemVfs;
 
-    /// The doors ask [`has_layout`] of what they open.
+    /// The doors check the stores that they open with [`has_layout`].
     #[test]
     fn stores_report_the_layout_that_was_asked_for() {
         for &layout in LayoutKind::ALL {

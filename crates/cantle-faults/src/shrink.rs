@@ -1,11 +1,12 @@
-//! Fewer operations that still fail.
+//! Shrinks a list of operations that fails.
 
 use std::cell::Cell;
 use std::sync::Once;
 
-/// Leaves out what can be left out: everything behind the failure, then runs of a half, a quarter, … of the operations, to single
-/// ones. `fails` runs some and says at which one they failed; it is asked at most `attempts` times. `None` if they do not fail again,
-/// since what the store does in the background comes when it comes.
+/// Leaves out operations: all after the failure, then runs of a half, a quarter, … of the
+/// operations, down to single ones. `fails` runs some operations and returns the one at which they
+/// failed; it is called at most `attempts` times. Returns `None` if they do not fail again, as the
+/// timing of background work differs.
 pub fn shrink(
     operations: Vec<u64>,
     attempts: usize,
@@ -29,7 +30,7 @@ pub fn shrink(
                 None => from = until,
             }
         }
-        // Of what seemed needed, some may be so no more.
+        // Operations that were needed before may not be needed any more.
         run = if run == 1 && found { 1 } else { run / 2 };
     }
     Some(shortest)
@@ -39,7 +40,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs something without a word about the panics of this thread.
+/// Runs a function without printing panics of this thread.
 pub fn quietly<T>(run: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

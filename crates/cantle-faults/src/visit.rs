@@ -1,4 +1,4 @@
-//! One visit of a door: with what, for how long, and what was done.
+//! One visit of a door: its parameters, its duration, and its counters.
 
 use crate::rng::Rng;
 use cantle::{Capabilities, LayoutKind};
@@ -10,35 +10,35 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// How many times as much the tests do: `CANTLE_TEST_FACTOR`, 1 if unset.
+/// Factor on the work of the tests: `CANTLE_TEST_FACTOR`, 1 if unset.
 pub fn factor() -> u64 {
     std::env::var("CANTLE_TEST_FACTOR").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
-/// What a thread panicked with.
+/// The message of a panic.
 pub fn words_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
-/// How much a door does.
+/// The amount of work of a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// So many times what `cargo test` does; the same each time.
+    /// This many times the work of `cargo test`; the same work each time.
     Rounds(u64),
-    /// Whatever there is time for.
+    /// Until a time.
     Until(Instant),
-    /// Until so many states of stores were opened and checked.
+    /// Until this number of states of stores were opened and checked.
     States(u64),
 }
 
-/// How many states of stores a tally has: whatever it counts under a name that begins so.
+/// Number of states of stores in a tally: the sum of all counters whose names begin with `states`.
 pub fn states_of(tally: &BTreeMap<&'static str, u64>) -> u64 {
     let is_one = |what: &str| what == "states" || what.starts_with("states ");
     tally.iter().filter(|(what, _)| is_one(what)).map(|(_, count)| count).sum()
 }
 
-/// See the module.
+/// The parameters and the counters of one visit of a door.
 #[derive(Debug)]
 pub struct Visit {
     pub layout: LayoutKind,
@@ -46,9 +46,9 @@ pub struct Visit {
     pub effort: Effort,
     /// One case alone, by the name that a finding gave it.
     pub case: Option<String>,
-    /// The command `cantle-faults`, whose hidden part doors play in processes of their own.
+    /// The command `cantle-faults`, whose hidden subcommand doors run in processes of their own.
     pub program: PathBuf,
-    /// What `seed` would have to be for the round under way to be the first.
+    /// The seed with which the running round would be the first.
     round_seed: Arc<AtomicU64>,
     tally: Arc<Mutex<BTreeMap<&'static str, u64>>>,
     skipped: Arc<Mutex<Vec<String>>>,
@@ -69,7 +69,7 @@ impl Visit {
         }
     }
 
-    /// What `cargo test` does. `CANTLE_TEST_CASE` names one case alone.
+    /// The work of `cargo test`. `CANTLE_TEST_CASE` names one case to run alone.
     pub fn for_test() -> Self {
         let case = std::env::var("CANTLE_TEST_CASE").ok();
         Self::new(LayoutKind::default(), 0, Effort::Rounds(factor())).of_case(case)
@@ -81,7 +81,7 @@ impl Visit {
         self
     }
 
-    /// Whether the time is up, or all is done that was asked for.
+    /// True if the time is over, or all requested work is done.
     pub fn is_over(&self) -> bool {
         match self.effort {
             Effort::Rounds(_) => false,
@@ -90,42 +90,42 @@ impl Visit {
         }
     }
 
-    /// Whether this is more than what `cargo test` does.
+    /// True if this is more work than that of `cargo test`.
     pub fn is_long(&self) -> bool {
         !matches!(self.effort, Effort::Rounds(_))
     }
 
-    /// How many states of stores were opened and checked.
+    /// Number of states of stores that were opened and checked.
     pub fn states(&self) -> u64 {
         states_of(&self.tally.lock().unwrap())
     }
 
-    /// The rounds of a door that never ends by itself, each with a seed of its own.
+    /// The rounds of a door that has no end of its own, each with a seed of its own.
     pub fn rounds(&self) -> impl Iterator<Item = u64> {
         let rounds = match self.effort {
             Effort::Rounds(rounds) => rounds,
             Effort::Until(_) | Effort::States(_) => u64::MAX,
         };
         (0..rounds).take_while(|_| !self.is_over()).map(|round| {
-            // The first round of seed 0 is what `cargo test` does.
+            // The first round of seed 0 is the one of `cargo test`.
             let seed = self.seed.wrapping_add(round);
             self.round_seed.store(seed, Relaxed);
             if seed == 0 { 0 } else { Rng::new(seed).next() }
         })
     }
 
-    /// The seed with which the round under way, or the last one, is the first.
+    /// The seed with which the running round, or the last one, is the first.
     pub fn round_seed(&self) -> u64 {
         self.round_seed.load(Relaxed)
     }
 
-    /// Counts what was done.
+    /// Adds to a counter.
     pub fn count(&self, what: &'static str, more: u64) {
         *self.tally.lock().unwrap().entry(what).or_default() += more;
     }
 
-    /// Says what could not be done here for want of `needed`, and why. Panics if `CANTLE_REQUIRE_MACHINERY` says that it must be there: a
-    /// list, separated by commas, or `1` for all of it.
+    /// Records a test that is left out for lack of `needed`, with the reason. Panics if
+    /// `CANTLE_REQUIRE_MACHINERY` requires it: a list, separated by commas, or `1` for everything.
     pub fn skip(&self, needed: &'static str, why: impl std::fmt::Display) {
         let what = format!("no {needed}: {why}");
         let required = std::env::var("CANTLE_REQUIRE_MACHINERY").unwrap_or_default();
@@ -134,7 +134,8 @@ impl Visit {
         self.note_skipped(what);
     }
 
-    /// True if the layout under test can do something. If it cannot, the report says so.
+    /// True if the layout under test has a capability. If it does not, the report lists the test as
+    /// left out.
     pub fn is_capable(&self, act: &str, can: impl FnOnce(Capabilities) -> bool) -> bool {
         let is_capable = can(self.layout.capabilities());
         if !is_capable {
@@ -146,39 +147,41 @@ impl Visit {
     fn note_skipped(&self, what: String) {
         let mut skipped = self.skipped.lock().unwrap();
         if !skipped.contains(&what) {
-            // Not by a macro: tests would keep that to themselves.
+            // Not by a macro: libtest captures the output of macros.
             let _ = writeln!(std::io::stderr(), "left out, as there is {what}");
             skipped.push(what);
         }
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn tally(&self) -> BTreeMap<&'static str, u64> {
         self.tally.lock().unwrap().clone()
     }
 
-    /// Says what was done and what could not be, in a test: past the capture of what tests print.
+    /// Prints the counters and the tests that were left out, in a test: past the capture of
+    /// libtest.
     pub fn tell(&self, door: &str) {
         let mut out = std::io::stderr().lock();
-        // Nobody reads it, if that fails.
+        // A failure to print is ignored.
         let _ = writeln!(out, "{door}: {:?}", self.tally());
         for skipped in self.skipped() {
             let _ = writeln!(out, "{door}: skipped: {skipped}");
         }
     }
 
-    /// What could not be done.
+    /// The tests that were left out.
     pub fn skipped(&self) -> Vec<String> {
         self.skipped.lock().unwrap().clone()
     }
 
-    /// Works on all items, with a thread per core; ends early when the time is up, and panics as `work` does.
+    /// Runs `work` on all items, with a thread per core; ends early when the time is over, and
+    /// panics if `work` does.
     pub fn each<T: Sync>(&self, items: &[T], work: impl Fn(&T) + Sync) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
         self.each_of(threads, items, work);
     }
 
-    /// The same with so many threads: for work that mostly waits.
+    /// As `each`, with this number of threads: for work that mostly waits.
     pub fn each_of<T: Sync>(&self, threads: usize, items: &[T], work: impl Fn(&T) + Sync) {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -204,7 +207,7 @@ impl Visit {
     }
 }
 
-/// Whoever panics leaves nothing for the others to go on with.
+/// If a thread panics, the others get no more items.
 struct LeftOnPanic<'a> {
     next: &'a AtomicUsize,
     items: usize,

@@ -1,16 +1,17 @@
-//! Ends the process when something does not end.
+//! Ends the process when a case hangs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// Thousands of times what a case takes on a busy machine.
+/// Thousands of times the duration of a case on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Running = Mutex<HashMap<ThreadId, (Instant, String)>>;
 
-/// Knows what every thread is at. Nothing can end a thread that hangs, so the process goes, and says why.
+/// Knows the case of every thread. A thread that hangs cannot be ended, so the process is ended,
+/// after a message.
 pub struct Watchdog(Arc<Running>);
 
 impl Watchdog {

@@ -1,6 +1,7 @@
-//! One keyspace falls behind, as no table can be made, while others are idle: every writer is slowed by the keyspace that is most
-//! behind, whatever its name and whoever writes, no more than one keyspace that is behind asks for, and nobody once it has caught
-//! up. What a store does is counted by its statistics; no time is asserted.
+//! One keyspace falls behind, as no table can be made, while others are idle. Every writer is
+//! slowed by the keyspace that is most behind, independent of names and of the writer, no more than
+//! one such keyspace demands, and not at all once it has caught up. The work is counted by
+//! statistics; no time is asserted.
 
 use crate::layouts::Tuned;
 use crate::rng::Rng;
@@ -10,17 +11,19 @@ use cantle::{Db, Keyspace, KeyspaceOptions, LayoutOptions, Options};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Long enough for a busy machine; what comes sooner or later comes within it.
+/// Long enough for a busy machine to do any background work.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between looks, at first and at most: few enough looks that who is idle does not fall behind by what they write.
+/// Pauses between checks, at first and at most: checks are so rare that an idle keyspace does not
+/// fall behind by their writes.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
-/// Puts of a KiB whose delays are counted.
+/// Number of puts of 1 KiB whose delays are counted.
 const PUTS: u64 = 20;
-/// Delays of `PUTS` where a keyspace is as far behind as counts: eight times what maintenance takes, for a bound of 1.5
-/// 164 µs a KiB. Sleeps take 200 µs at least, so every second put is delayed.
+/// Delays of `PUTS` if a keyspace is as far behind as counts: 8 times the time of maintenance for a
+/// bound of 1.5, which is 164 µs per KiB. Sleeps take at least 200 µs, so every second put is
+/// delayed.
 const DELAYS: std::ops::RangeInclusive<u64> = 8..=12;
 
-/// Where tables are made, or wait.
+/// Blocks the creation of tables while it is closed.
 #[derive(Default)]
 struct Gate {
     closed: Mutex<bool>,
@@ -41,7 +44,7 @@ impl Gate {
     }
 }
 
-/// However the round ends, no thread is left at the gate.
+/// Opens the gate when the round ends in any way, so that no thread waits there.
 struct OpenOnDrop(Arc<Gate>);
 
 impl Drop for OpenOnDrop {
@@ -96,10 +99,11 @@ fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
         }
     };
     until(&idle, "nobody is behind, and a writer is braked", &|delays| delays == 0);
-    // Before the store is dropped, which waits for who is at the gate.
+    // Opened before the store is dropped, which waits for threads at the gate.
     let _open = OpenOnDrop(gate.clone());
     gate.set(true);
-    // A MiB that is overwritten some ten times: more than twice the 4 MiB that any keyspace may take.
+    // 1 MiB that is overwritten about ten times: more than twice the 4 MiB that any keyspace may
+    // use.
     for overwrite in 0..10 + rng.below(3) {
         for key in 0..1024u64 {
             behind.put(key.to_be_bytes(), vec![overwrite as u8; 1016]).unwrap();
@@ -117,7 +121,7 @@ fn one(visit: &Visit, [behind, idle]: [&str; 2], rng: &mut Rng) {
     db.close().unwrap();
 }
 
-/// How many delays some puts take.
+/// Number of delays of some puts.
 fn delays_of(db: &Db, writer: &Keyspace, round: u64) -> u64 {
     let before = db.stats().write_delays;
     for put in 0..PUTS {
@@ -127,7 +131,7 @@ fn delays_of(db: &Db, writer: &Keyspace, round: u64) -> u64 {
     db.stats().write_delays - before
 }
 
-/// What the keyspaces take, for who looks for the reason.
+/// Sizes of the keyspaces, for the message of a finding.
 fn sizes(db: &Db) -> Vec<(String, u64, u64, u64)> {
     let of = |keyspace: cantle::KeyspaceStats| {
         (keyspace.name, keyspace.log_bytes + keyspace.table_bytes, keyspace.held_bytes, keyspace.live_bytes)

@@ -1,5 +1,6 @@
-//! Directed schedules: one thread is held at a moment that chance hardly ever hits, another one acts, and what it finds or leaves behind
-//! must be right. Each takes milliseconds and finds its bug every time.
+//! Directed schedules: one thread is held at a moment that random tests hardly ever hit, another
+//! one acts, and its results must be right. Each schedule takes milliseconds and finds its bug
+//! every time.
 
 use super::Door;
 use crate::layouts::OfChunk;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 pub const SCHEDULES: Door =
     Door { name: "schedules", about: "a thread is held at a chosen moment while another one acts", enter };
 
-/// Thousands of times what anything here takes.
+/// Thousands of times the duration of any step here.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn enter(visit: &Visit) {
@@ -50,8 +51,9 @@ fn options(visit: &Visit) -> Options {
         .default_keyspace(keyspace(visit))
 }
 
-/// A checkpoint syncs the directory, and then its record makes every edit durable that came before it: also that of a rebalance which
-/// ended in between. The name of its table must be durable, too, as the log is gone that it was made from.
+/// A checkpoint syncs the directory, and then its record makes every edit before it durable: also
+/// that of a rebalance which ended in between. The name of the rebalance's table must be durable,
+/// too, as the log that it was made from is gone.
 fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
     let memory = MemVfs::new();
     let vfs = StallVfs::new(Arc::new(memory.clone()));
@@ -60,7 +62,7 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
     let other = db.keyspace_with("other", keyspace(visit)).unwrap();
     other.put("key", "synced").unwrap();
     db.sync().unwrap();
-    // There is something to be made durable.
+    // Data for the checkpoint.
     db.put("key", "synced").unwrap();
     let is_log_synced = AtomicBool::new(false);
     let stall = vfs.stall(Held::After, move |call| {
@@ -76,7 +78,7 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
         let rebalances =
             || db.stats().keyspaces.iter().map(|keyspace| keyspace.of_chunk().rebalances).sum::<u64>();
         until("a rebalance beside a checkpoint", || rebalances() > 0);
-        // The record is durable, and nobody has done anything since.
+        // The record is durable, and no other call has been made since.
         let stall = vfs.stall(Held::After, |call| {
             call.operation == Operation::SyncData && has_name(call.path, "MANIFEST-")
         });
@@ -97,8 +99,9 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
     assert!(report.is_ok(), "power lost after a checkpoint: {report:?}");
 }
 
-/// The handle of a log is closed while the log is dirty, as too many are open; then the kernel fails to write it back, and evicts the inode
-/// where it may. A sync that succeeds all the same must have made it durable.
+/// The handle of a log is closed while the log is dirty, as too many are open. Then the kernel
+/// fails to write it back, and evicts the inode if possible. If a sync succeeds all the same, it
+/// must have made the log durable.
 fn what_the_kernel_could_not_write_is_reported(visit: &Visit) {
     let memory = MemVfs::new();
     let kernel = WriteBackVfs::new(memory.clone());
@@ -135,7 +138,7 @@ fn has_name(path: &Path, part: &str) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains(part))
 }
 
-/// Waits for what the background does.
+/// Waits for background work.
 fn until(what: &str, has_happened: impl Fn() -> bool) {
     let until = Instant::now() + LIMIT;
     while !has_happened() {
@@ -144,12 +147,12 @@ fn until(what: &str, has_happened: impl Fn() -> bool) {
     }
 }
 
-/// An order that has another thread read whenever the chosen thread compares two keys.
+/// An order that lets another thread read whenever the chosen thread compares two keys.
 struct Interrupted {
     armed: Mutex<Option<Armed>>,
 }
 
-/// The thread that is interrupted, and how its reader is asked and answers.
+/// The thread that is interrupted, and the channels of its reader.
 struct Armed {
     thread: ThreadId,
     ask: Sender<()>,
@@ -175,8 +178,9 @@ impl Comparator for Interrupted {
     }
 }
 
-/// What is written to a chunk in memory is only noted for the search of its log. When the chunk leaves memory, the notes become
-/// searchable first: who reads at any moment of that finds the newest pairs, as an older snapshot must even of a chunk that is dropped.
+/// Writes to a chunk in memory are only recorded for the search of its log. When the chunk leaves
+/// memory, these records become searchable first. A read at any moment of that finds the newest
+/// pairs, as an older snapshot must even in a chunk that is dropped.
 fn no_read_misses_a_chunk_that_leaves_memory(visit: &Visit) {
     const KEYS: u64 = 20;
     let key = |number: u64| format!("key{number:04}");
@@ -197,7 +201,7 @@ fn no_read_misses_a_chunk_that_leaves_memory(visit: &Visit) {
         let reads = scope.spawn(move || read_when_asked(held, key, KEYS, &asked, &answer));
         *order.armed.lock().unwrap() = Some(Armed { thread: std::thread::current().id(), ask, answered });
         let deleted = db.delete_range(..);
-        // The reader ends when nobody can ask any more.
+        // The reader ends when its channel is closed.
         *order.armed.lock().unwrap() = None;
         let reads = reads.join().unwrap();
         deleted.unwrap();
@@ -224,7 +228,7 @@ fn read_when_asked(
             found_wrong = found_wrong.or(Some(format!("a snapshot found {found:?} at {key}")));
         }
         reads += 1;
-        // Nobody may be waiting any more.
+        // The other thread may not be waiting any more.
         let _ = answer.send(());
     }
     found_wrong.map_or(Ok(reads), Err)

@@ -1,12 +1,15 @@
-//! What a store takes of the disk, counted in allocated blocks, against what the README promises: values of all lengths, written,
-//! overwritten and deleted in all ways, with closing, killing and opening between.
+//! Disk space of a store, in allocated blocks, against the bounds in the README: values of all
+//! lengths, written, overwritten and deleted in all ways, with closing, killing and opening in
+//! between.
 //!
-//! Where a keyspace compresses, values of one letter take less than they are long once the store is idle.
+//! If a keyspace compresses, values of one letter use less space than their length once the store
+//! is idle.
 //!
-//! `cargo test` does it in memory, at an eighth of the size. A longer visit does it on the real file system (`TMPDIR`) as well, in
-//! full, without killing.
+//! `cargo test` runs it in memory, at an eighth of the size. A longer visit runs it on the real
+//! file system (`TMPDIR`) as well, at full size, without killing.
 //!
-//! No time is measured: a finding is a store that takes more than it may and has nothing left to do.
+//! No time is measured: a finding is a store that uses more space than allowed and has no work
+//! left.
 
 use crate::layouts::{OfChunk, Tuned};
 use crate::rng::Rng;
@@ -18,18 +21,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// In memory everything is smaller by this.
+/// Divisor of all sizes for stores in memory.
 const SCALE: u64 = 8;
 const LIVE_BYTES: u64 = 96 << 20;
 const PAIRS_MAX: u64 = 160_000;
 const PAIR_BYTES: u64 = 16;
 const SPARE_BYTES_MAX: u64 = 512 << 20;
-/// Whatever is in the store.
+/// Allowed bytes of any store, in addition to those in proportion to its data.
 const FIXED_BYTES: u64 = 64 << 20;
 const REGION_BYTES: u64 = 8 << 20;
 const BUDGETS: [u64; 2] = [64 << 20, 1 << 30];
 const BOUNDS: [Option<f64>; 3] = [Some(1.25), None, Some(1.5)];
-/// How long a store has nothing to do before it is taken to stay as it is.
+/// Number of polls without work after which a store is considered to be idle.
 const IDLE_POLLS: u32 = 150;
 const POLL: Duration = Duration::from_millis(20);
 
@@ -49,7 +52,7 @@ const CHANGES: [Change; 6] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     Bytes(u64),
-    /// Of all lengths.
+    /// Values of all lengths.
     Mixed,
 }
 
@@ -82,7 +85,7 @@ struct Case {
     reopening: Reopening,
 }
 
-/// Where a store is.
+/// The place of a store.
 enum Place {
     Memory(MemVfs),
     Disk(PathBuf),
@@ -104,7 +107,7 @@ impl Place {
 fn allocated_in(dir: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
     let blocks = |entry: std::io::Result<std::fs::DirEntry>| {
-        // What is gone by now takes nothing.
+        // A file that was removed since takes no space.
         entry.and_then(|entry| entry.metadata()).map_or(0, |metadata| metadata.blocks())
     };
     512 * entries.map(blocks).sum::<u64>()
@@ -120,7 +123,7 @@ pub fn enter(visit: &Visit) {
         for (number, (change, length)) in
             CHANGES.into_iter().flat_map(|change| LENGTHS.map(|length| (change, length))).enumerate()
         {
-            // In turns, others for each seed and for each change.
+            // In turns, which differ for each seed and for each change.
             let turn = number + number / LENGTHS.len() + seed as usize % 18;
             let case = Case {
                 change,
@@ -163,7 +166,7 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// Fills a store that compresses with what compresses well, and waits until it takes little.
+/// Fills a store that compresses with compressible values, and waits until it uses little space.
 fn compressed(layout: LayoutKind, value_bytes: u64, reopening: Reopening) {
     const BYTES: u64 = 10_000_000;
     let mut vfs = MemVfs::without_history();
@@ -203,15 +206,15 @@ fn compressed(layout: LayoutKind, value_bytes: u64, reopening: Reopening) {
     );
 }
 
-/// A store, and what must be in it.
+/// A store, and its expected contents.
 struct Run<'a> {
     layout: LayoutKind,
     case: &'a Case,
     place: &'a mut Place,
     db: Option<Db>,
-    /// By number of the key, how long the value is.
+    /// Length of the value, by the number of its key.
     values: Vec<Option<u64>>,
-    /// Of these keys, values and pairs.
+    /// Bytes of these keys and values, and of the pairs' overhead.
     live_bytes: u64,
     bytes: Vec<u8>,
     rng: Rng,
@@ -244,7 +247,7 @@ impl Run<'_> {
         }
         let options = Options::new().memory_budget(self.case.budget_bytes / scale);
         match &*self.place {
-            // The write buffer is as long whatever the scale.
+            // The write buffer has the same size at every scale.
             Place::Memory(vfs) => options
                 .default_keyspace(keyspace)
                 .write_buffer(false)
@@ -278,7 +281,7 @@ impl Run<'_> {
         let bytes = match self.case.length {
             Length::Bytes(bytes) => bytes,
             Length::Mixed => {
-                // About as many bytes in values of each length.
+                // About the same number of bytes in values of each length.
                 let draw = self.rng.next();
                 let longest = 4 << (2 * (draw % 11));
                 if draw / 16 % longest < 16 { longest } else { draw % 16 }
@@ -360,7 +363,7 @@ impl Run<'_> {
         numbers
     }
 
-    /// The most that the store may take.
+    /// Maximum number of bytes that the store may use.
     fn promised_bytes(&self) -> u64 {
         let scale = self.place.scale();
         let live = self.live_bytes;
@@ -369,7 +372,7 @@ impl Run<'_> {
         self.case.bound.map_or((live + spare).max(times(1.5)), times) + FIXED_BYTES / scale
     }
 
-    /// Waits until the store takes no more than it may.
+    /// Waits until the store uses no more than it may.
     fn settle(&self) {
         let promised = self.promised_bytes();
         let mut idle = 0;
@@ -396,7 +399,7 @@ impl Run<'_> {
         panic!("{:?} takes {} for good, {promised} bytes at most were promised", self.case, self.taken());
     }
 
-    /// What the store takes, and for what.
+    /// The space that the store uses, by purpose.
     fn taken(&self) -> String {
         let stats = self.db().stats();
         let keyspace = &stats.keyspaces[0];

@@ -1,4 +1,4 @@
-//! Opens an image and compares what it holds with what was promised.
+//! Opens an image and compares its contents with the promises.
 
 use super::enumerate::plans;
 use super::trails::{self, Trails};
@@ -18,26 +18,26 @@ use std::sync::Arc;
 pub struct Moment<'a> {
     pub setup: &'a Setup,
     pub history: &'a History,
-    /// What had happened.
+    /// The progress at this moment.
     pub marks: Marks,
     pub memory: &'a MemVfs,
-    /// What recoveries did that failed.
+    /// The steps of recoveries that were failed so far.
     pub trails: &'a Trails,
-    /// For people: the workload and the call.
+    /// Readable context: the workload and the call.
     pub context: &'a str,
 }
 
-/// What was checked of a workload already.
+/// The images and backups of a workload that were already checked.
 #[derive(Default)]
 pub struct Seen {
-    /// Images, by what they hold and what was promised of them.
+    /// Images, by their contents and promises.
     images: HashSet<(u128, u64, u64, bool)>,
-    /// Backups, by what they hold.
+    /// Backups, by their contents.
     backups: HashSet<u64>,
 }
 
-/// Beside those that do something rare ([`Trails`]) one of so many recoveries fails, too, at one of so many calls; the latter in a
-/// long run.
+/// One of this many recoveries fails, too, at one of this many calls, in addition to those with
+/// rare steps ([`Trails`]). The second number is for a long run.
 const AGAIN: [u64; 2] = [256, 16];
 const CALLS: [usize; 2] = [8, 1];
 
@@ -56,7 +56,7 @@ impl Moment<'_> {
         self.image(visit, self.memory.kill(), Death::Process, "process killed", &mut rng, seen);
     }
 
-    /// Whether nobody looked at such an image yet.
+    /// True if no such image was checked yet.
     fn is_new(&self, vfs: &MemVfs, death: Death, seen: &mut Seen) -> bool {
         let promised =
             (self.history.states.len() as u64) << 32 | self.marks.durable << 16 | self.marks.acknowledged;
@@ -85,7 +85,7 @@ impl Moment<'_> {
         }
     }
 
-    /// Recovers once more, and fails in the course of that.
+    /// Recovers once more, and fails during the recovery.
     fn recovery(
         &self,
         visit: &Visit,
@@ -136,7 +136,8 @@ impl Moment<'_> {
         let plans = plans(memory, rng.next());
         visit.count("images", plans.len() as u64 + 1);
         let images = plans.into_iter().map(|plan| (memory.crash(&plan), Death::Power, Some(plan)));
-        // Whatever died first: if the power failed once, what only lost power may lose is lost.
+        // If the power failed once, only data that survive a loss of power must be there, even if
+        // the second death is that of a process.
         for (vfs, death, plan) in images.chain([(memory.kill(), first, None)]) {
             if visit.is_over() {
                 return;
@@ -152,7 +153,7 @@ impl Moment<'_> {
         }
     }
 
-    /// A backup that was not done is no store, or holds what the store did at some time.
+    /// An unfinished backup is not a store, or holds a state that the store had at some time.
     fn backups(&self, vfs: &MemVfs, seen: &mut Seen) -> Result<(), String> {
         let names = vfs.list(Path::new("/")).unwrap_or_default();
         for name in names.iter().filter(|name| name.starts_with("backup")) {
@@ -186,7 +187,8 @@ impl Moment<'_> {
         }
     }
 
-    /// A store that was recovered can be written to, and what is synced then outlives the next loss of power.
+    /// A recovered store can be written to, and data that are synced then survive the next loss of
+    /// power.
     fn write_on(&self, db: cantle::Db, vfs: &MemVfs, context: &str) {
         db.put("after", "crash")
             .and_then(|()| db.sync())
@@ -203,8 +205,9 @@ impl Moment<'_> {
     }
 }
 
-/// What is cut off a manifest is gone for good before anything is written behind it. Else the disk may have both: something would come
-/// of that only where a new record ends just where an old one begins, which takes more workloads than anybody has time for.
+/// A truncation of a manifest is durable before anything is written after it. If not, the disk may
+/// have both the old and the new records. That would only be visible if a new record ends exactly
+/// where an old one begins, which would need too many workloads.
 fn assert_cut_is_durable(images: &[Image], context: &str) {
     let mut cut = None;
     let calls = images.iter().filter_map(|image| image.call.as_ref().zip(Some(&image.at)));
@@ -219,7 +222,7 @@ fn assert_cut_is_durable(images: &[Image], context: &str) {
     }
 }
 
-/// What tells the files of a directory from others.
+/// A digest of the files of a directory, to tell states apart.
 fn digest(vfs: &MemVfs, dir: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     for name in vfs.list(dir).unwrap_or_default() {

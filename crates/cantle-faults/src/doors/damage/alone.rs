@@ -1,5 +1,6 @@
-//! One record of a log is damaged that no checkpoint covers, and that no index has: its own key cannot be read, every other key can.
-//! Records are tiny, and longer than any window that a reader looks ahead by.
+//! Damage to one record of a log that is neither covered by a checkpoint nor indexed: its own key
+//! cannot be read, every other key can. Records are tiny, or longer than any window in which a
+//! reader searches for the next record.
 
 use crate::files::{Kind, names, path, read};
 use crate::layouts::Tuned;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than what a reader once looked ahead by: 4 MiB.
+/// Longer than a former search window of 4 MiB.
 const LONG_BYTES: usize = (4 << 20) + 4321;
 /// One record in this many is long.
 const LONG_ONE_IN: u64 = 24;
@@ -24,7 +25,7 @@ const RECORDS: u64 = 64;
 /// Number of damages done to a store in the short form.
 const DAMAGES: u64 = 120;
 
-/// A store whose process died, and what it holds.
+/// A store whose process died, and its contents.
 struct Store {
     layout: LayoutKind,
     is_long: bool,
@@ -33,7 +34,7 @@ struct Store {
 }
 
 fn options(layout: LayoutKind, vfs: &MemVfs) -> Options {
-    // What is buffered is in no log.
+    // Buffered data are in no log.
     let keyspace = KeyspaceOptions::new().layout(LayoutOptions::from(layout).with("munks", false));
     Options::new()
         .write_buffer(false)
@@ -86,7 +87,7 @@ fn make(layout: LayoutKind, is_long: bool, rng: &mut Rng) -> Store {
     Store { layout, is_long, vfs, pairs }
 }
 
-/// A damage: a log, the record, the places that are changed.
+/// A damage: a log, the record, the offsets that are changed.
 type Damage = (String, Record, Vec<usize>);
 
 pub fn enter(visit: &Visit, seed: u64) {
@@ -98,7 +99,7 @@ pub fn enter(visit: &Visit, seed: u64) {
         let mut damages: Vec<Damage> = Vec::new();
         for (name, bytes) in &logs {
             let records = whole_records(bytes);
-            // What is damaged at the very end looks as if its writer had not finished it.
+            // Damage at the very end of a log looks like an unfinished write.
             for record in &records[..records.len().saturating_sub(1)] {
                 if operation(&bytes[record.payload..record.end]).is_none() {
                     continue;
@@ -110,7 +111,7 @@ pub fn enter(visit: &Visit, seed: u64) {
                 if record.head_end < record.end {
                     damages.extend((0..4).map(|_| (name.clone(), *record, vec![within()])));
                 }
-                // All of it.
+                // The whole record.
                 damages.push((
                     name.clone(),
                     *record,
@@ -133,7 +134,7 @@ pub fn enter(visit: &Visit, seed: u64) {
             );
         });
     }
-    // Other parts of the door have small stores, and ask how much is asked for at once.
+    // Other parts of the door have small stores, and check the largest allocation.
     memory::take_largest();
 }
 
@@ -145,7 +146,7 @@ fn one(store: &Store, logs: &[(String, Vec<u8>)], (log, record, places): &Damage
         file.write_at(&[bytes[at] ^ 0x44], at as u64).unwrap();
     }
     let hit = operation(&bytes[record.payload..record.end]);
-    // Whether the log has something newer of the key.
+    // True if the log has a newer entry of the key.
     let newer = |hit: &[u8]| {
         let later = whole_records(bytes).into_iter().filter(|later| later.start > record.start);
         later.filter_map(|later| operation(&bytes[later.payload..later.end])).any(|key| key == hit)
@@ -168,8 +169,8 @@ fn one(store: &Store, logs: &[(String, Vec<u8>)], (log, record, places): &Damage
     }
     let report = db.verify().map_err(|error| error.to_string())?;
     if !failed && store.is_long {
-        // Long values split chunks: the chunk of the key has it in a table by now, whoever else refers to the log; and everything
-        // was read as it was written.
+        // Long values split chunks: the key's chunk may have it in a table already, even if others
+        // still refer to the log. Everything was read as it was written.
         return Ok(());
     }
     if hit.is_some_and(|hit| !failed && !newer(hit)) {

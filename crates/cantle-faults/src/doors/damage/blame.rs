@@ -1,4 +1,4 @@
-//! Which errors fit a damage: those that name a damaged file, and in it a block that was changed.
+//! Errors that fit a damage: those that name a damaged file, and in it a block that was changed.
 
 use super::harm::Harm;
 use super::shapes::Shape;
@@ -8,13 +8,13 @@ use cantle::Error;
 use cantle::vfs::MemVfs;
 use std::path::Path;
 
-/// A damage, and the stretches of files that it changed.
+/// A damage, and the ranges of files that it changed.
 pub struct Blame<'a> {
     harm: &'a Harm,
     changes: Vec<Change>,
 }
 
-/// The blocks of a file from the first that is not as it was to the last.
+/// The blocks of a file from the first to the last changed one.
 struct Change {
     file: String,
     from: u64,
@@ -22,7 +22,7 @@ struct Change {
 }
 
 impl<'a> Blame<'a> {
-    /// `damaged` is the store with the damage, which nobody has opened.
+    /// `damaged` is the store with the damage, which was not opened yet.
     pub fn of(shape: &Shape, harm: &'a Harm, damaged: &MemVfs) -> Self {
         let there = names(damaged);
         let changes = harm.files().into_iter().filter_map(|file| {
@@ -35,7 +35,7 @@ impl<'a> Blame<'a> {
             } else {
                 (first.unwrap_or(before.len().min(after.len())), before.len().max(after.len()))
             };
-            // A table that was cut has its footer where it ends now.
+            // A table that was truncated has its footer at its new end.
             let is_cut = Kind::of(file) == Kind::Table && after.len() < before.len();
             let footer = if is_cut { after.len().saturating_sub(32) as u64 } else { u64::MAX };
             let (first, last) = (first as u64, last as u64);
@@ -47,22 +47,22 @@ impl<'a> Blame<'a> {
         Self { harm, changes: changes.collect() }
     }
 
-    /// Fails unless an error is of damage, and names what is damaged.
+    /// Returns an error unless the store's error is of damage and names a damaged place.
     pub fn fits(&self, error: &Error) -> Result<(), String> {
         let (path, offset) = match error {
             Error::Corruption { path, offset, .. } => (path, Some(*offset)),
             Error::UnsupportedFormat { path, .. } => (path, None),
-            // A store without anything in it is none.
+            // A store without any files is reported as missing.
             Error::NotFound { path, .. } if matches!(self.harm, Harm::Missing { .. }) => (path, None),
-            // A damage that was found while something was being written.
+            // The damage was found during a write.
             Error::ReadOnly { .. } => return Ok(()),
             other => return Err(format!("an error of another kind: {other}")),
         };
         let name = path.strip_prefix(STORE).unwrap_or(Path::new("?")).to_string_lossy();
         if !self.harm.concerns(&name) {
-            // Whose files are not those of the manifest, the manifest cannot know.
+            // If the manifest is damaged, files may not match it.
             let is_manifest = self.harm.hits(Kind::Manifest);
-            // What was buffered behind damage goes to its log, and the damage with it.
+            // Data that were buffered after the damage are appended to their log, with the damage.
             if self.harm.hits(Kind::WriteBuffer) && Kind::of(&name) == Kind::Log {
                 return Ok(());
             }

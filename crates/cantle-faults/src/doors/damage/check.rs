@@ -1,4 +1,4 @@
-//! Opens a damaged store, reads everything in every way, and holds it against what was there.
+//! Opens a damaged store, reads everything in every way, and compares it with the right data.
 
 use super::blame::Blame;
 use super::harm::Harm;
@@ -9,32 +9,34 @@ use crate::workload::{KEYS, Pairs, State, difference, key};
 use cantle::{Db, Error, Keyspace, Report};
 use std::sync::Arc;
 
-/// Who noticed.
+/// The place where a damage was detected.
 pub enum Noticed {
-    /// The store does not open.
+    /// The store cannot be opened.
     Refused,
-    /// `verify` says so.
+    /// `verify` reports it.
     Reported,
     No {
-        /// What was read is not what was there, and may not be.
+        /// True if the data read differ from the right data, as a rule allows.
         changed: bool,
     },
 }
 
-/// What a reader of everything found: whole keyspaces, and pairs of those that cannot be read whole.
+/// Results of reading everything: whole keyspaces, and single pairs of those that cannot be read
+/// completely.
 #[derive(Default)]
 struct Read {
     state: State,
-    /// Of these keyspaces only some pairs could be read.
+    /// Keyspaces of which only some pairs could be read.
     partial: Vec<String>,
     errors: Vec<Error>,
 }
 
-/// Fails with what is wrong.
+/// Returns the finding as an error.
 pub fn check(shape: &Shape, harm: &Harm) -> Result<Noticed, String> {
     let vfs = harm.inflict(shape);
     let blame = Blame::of(shape, harm, &vfs);
-    // Who writes settles what crashes left before he reads; who only reads does so in memory.
+    // A writable opening repairs the effects of crashes on disk before reads; a read-only one does
+    // so in memory.
     let read_only = harm.to_string().bytes().fold(0u8, u8::wrapping_add) % 8 > 0;
     let db = match shape.options(&vfs).read_only(read_only).create_if_missing(false).open(STORE) {
         Err(error) => {
@@ -59,7 +61,7 @@ pub fn check(shape: &Shape, harm: &Harm) -> Result<Noticed, String> {
         return Err("what was acknowledged is gone, and verify does not tell".into());
     }
     if !read_only {
-        // It may fail, but not otherwise than reads do.
+        // It may fail, but only with the errors that reads may have.
         for done in [db.put("after", "damage"), db.sync(), db.close()] {
             done.or_else(|error| blame.fits(&error))?;
         }
@@ -140,7 +142,7 @@ fn read_space(space: &Keyspace, name: &str, blame: &Blame<'_>, read: &mut Read) 
     Ok(())
 }
 
-/// Whether what was read is right.
+/// Checks that the read data are right.
 fn holds(shape: &Shape, rule: &Rule<'_>, read: &Read) -> Result<(), String> {
     let now = std::slice::from_ref(shape.now());
     let wrong = |what: &str| Err(format!("{what}{}", difference(&read.state, shape.now())));
@@ -158,7 +160,7 @@ fn holds(shape: &Shape, rule: &Rule<'_>, read: &Read) -> Result<(), String> {
     }
 }
 
-/// Whether each keyspace and pair that is there, or is missing, is so in one of the states.
+/// True if each keyspace and pair that is present or missing is so in one of the states.
 fn pairs_of(states: &[State], read: &Read) -> bool {
     let spaces: std::collections::BTreeSet<&String> =
         states.iter().flat_map(State::keys).chain(read.state.keys()).collect();

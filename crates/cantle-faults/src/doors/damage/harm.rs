@@ -1,4 +1,4 @@
-//! What is done to the files of a store.
+//! Damages to the files of a store.
 
 use super::shapes::Shape;
 use crate::files::{Kind, names, path, put, read};
@@ -22,7 +22,7 @@ pub enum Harm {
         from: u64,
         bytes: u64,
     },
-    /// Two blocks change places.
+    /// Two blocks are exchanged.
     Swap {
         file: String,
         at: u64,
@@ -30,17 +30,17 @@ pub enum Harm {
         other_at: u64,
         bytes: u64,
     },
-    /// Another file of this store stands in its place.
+    /// Replaced by another file of this store.
     Replaced {
         file: String,
         by: String,
     },
-    /// As it was in an older generation of the same store.
+    /// Replaced by an older generation of the same file.
     Older {
         file: String,
         generation: usize,
     },
-    /// A file of another store stands in its place.
+    /// Replaced by a file of another store.
     Foreign {
         file: String,
         by: String,
@@ -48,7 +48,7 @@ pub enum Harm {
     Missing {
         file: String,
     },
-    /// There is a copy under another name.
+    /// Copied to another name.
     Doubled {
         file: String,
         name: String,
@@ -71,12 +71,12 @@ impl Harm {
         }
     }
 
-    /// Whether this damages a file of that kind.
+    /// True if this damages a file of this kind.
     pub fn hits(&self, kind: Kind) -> bool {
         Kind::of(self.file()) == kind || matches!(self, Self::Swap { other, .. } if Kind::of(other) == kind)
     }
 
-    /// Whether an error may name this file: one that was damaged, or whose place was taken.
+    /// True if an error may name this file: a damaged one, or one that was overwritten.
     pub fn concerns(&self, name: &str) -> bool {
         self.file() == name
             || match self {
@@ -100,7 +100,7 @@ impl Harm {
         }
     }
 
-    /// Whether any byte is another now that a store ever wrote there and a checksum covers.
+    /// True if any byte changed that a store had written and that a checksum covers.
     pub fn is_damage(&self, shape: &Shape) -> bool {
         Kind::of(self.file()) != Kind::Other && self.first_change(shape).is_some()
     }
@@ -114,7 +114,8 @@ impl Harm {
         }
     }
 
-    /// The first byte of the damaged file that is not as it was; its length if the file is gone or longer.
+    /// Offset of the first byte of the damaged file that changed; its length if the file is gone or
+    /// longer.
     pub fn first_change(&self, shape: &Shape) -> Option<u64> {
         let before = &shape.bytes[self.file()];
         let damaged = self.inflict(shape);
@@ -126,7 +127,7 @@ impl Harm {
         (same < before.len() || before.len() != after.len()).then_some(same as u64)
     }
 
-    /// The store with the damage.
+    /// Returns a copy of the store with the damage.
     pub fn inflict(&self, shape: &Shape) -> MemVfs {
         let vfs = shape.vfs.kill();
         let open = |name: &str| vfs.open(&path(name), OpenMode::ReadWrite).unwrap();

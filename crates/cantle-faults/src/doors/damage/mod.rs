@@ -1,10 +1,11 @@
-//! Files of a store are damaged: cut, flipped, zeroed, swapped, replaced, doubled, gone. What is read afterwards is right, or an
-//! error that names the file and the place, and `verify` knows of it; `silence` says of what it need not. A repair saves what is intact.
-//! Damage in one record of a log harms its key alone (`alone`).
+//! Files of a store are damaged: truncated, bits flipped, zeroed, swapped, replaced, doubled,
+//! removed. A read afterwards returns the right data, or an error that names the file and the
+//! offset, and `verify` reports the damage; `silence` lists the exceptions. A repair saves all
+//! intact data. Damage in one record of a log affects its key alone (`alone`).
 //!
-//! *Right* is what was there when the store was left. There are exceptions, where the format cannot tell damage from what a crash
-//! leaves; `rules` says which, and `docs/format` why. All of them are older values of the same keys, never anything that was
-//! not written there.
+//! *Right* data are those of the store before the damage. There are exceptions, if the format
+//! cannot tell damage from the effects of a crash; `rules` lists them, and `docs/format` has the
+//! reasons. All of them are older values of the same keys, never bytes that were not written there.
 
 mod alone;
 mod blame;
@@ -27,12 +28,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// Of findings of one kind so many are named, and the first is shown with so many lines.
+/// Maximum numbers of findings of one kind that are named, and of lines of the first.
 const FINDINGS_SHOWN: usize = 6;
 const FINDING_LINES: usize = 4;
-/// Of so many damages one is repaired as well; a fourth of that in the short form.
+/// One of 16 damaged stores is repaired as well; in the short form a fourth of that.
 const REPAIRED_ONE_IN: u32 = 16;
-/// More than any store of the lab needs: its files have less than 64 KiB, or 16 MiB in `alone`.
+/// Maximum size of one allocation, in bytes. It is more than any store of the lab needs: files have
+/// less than 64 KiB, or 16 MiB in `alone`.
 const ALLOCATION_BYTES_MAX: usize = 32 << 20;
 
 pub fn enter(visit: &Visit) {
@@ -87,21 +89,22 @@ fn shown(findings: &[String]) -> String {
     format!("  {}\n  also: {}", first.join("\n  "), others.join(", "))
 }
 
-/// Whether a case has this name; a `*` stands for anything.
+/// True if a case has this name; a `*` matches any text.
 fn fits(name: &str, wanted: &str) -> bool {
     let Some((beginning, rest)) = wanted.split_once('*') else { return name == wanted };
     let Some(name) = name.strip_prefix(beginning) else { return false };
     (0..=name.len()).any(|at| name.is_char_boundary(at) && fits(&name[at..], rest))
 }
 
-/// What nobody noticed, by why it may be so and whether older values were read.
+/// Undetected damages, counted by the reason why that is allowed and by whether older values were
+/// read.
 type Unnoticed = Mutex<BTreeMap<(&'static str, bool), u64>>;
 
 fn name_of(shape: &Shape, harm: &Harm) -> String {
     format!("{}/{harm}", shape.name)
 }
 
-/// Does one damage; fails with what is wrong.
+/// Does one damage; returns the finding as an error.
 fn one(
     visit: &Visit,
     watchdog: &Watchdog,
@@ -111,7 +114,7 @@ fn one(
 ) -> Result<(), String> {
     let name = name_of(shape, harm);
     let checked = watchdog.watch(&name, || catch_unwind(AssertUnwindSafe(|| check(shape, harm))));
-    // Every n-th; which ones, says the name, so that a case alone is the same.
+    // Every n-th, chosen by its name, so that a case run alone does the same.
     let digest = name.bytes().fold(0u32, |digest, byte| digest.wrapping_mul(31).wrapping_add(byte.into()));
     let one_in = REPAIRED_ONE_IN * if visit.is_long() { 1 } else { 4 };
     let checked = match checked {
@@ -165,7 +168,7 @@ fn one(
     Ok(())
 }
 
-/// The tally wants names that live for ever; there are few.
+/// The tally needs static names; there are few.
 fn interned(name: String) -> &'static str {
     static NAMES: Mutex<Option<HashMap<String, &'static str>>> = Mutex::new(None);
     let mut names = NAMES.lock().unwrap();

@@ -1,24 +1,26 @@
-//! Which damages are done to a store.
+//! Selection of the damages that are done to a store.
 
 use super::harm::Harm;
 use super::shapes::{End, Shape};
 use crate::files::{Kind, names, read};
 use crate::rng::Rng;
 
-/// Of the zeros that end a reserved file so many lengths are cut at, by chance.
+/// Number of random truncations within the zeros at the end of a reserved file.
 const ZEROS_CUT: u64 = 24;
-/// More than is buffered in these stores.
+/// More bytes than are buffered in these stores.
 const BUFFERED: u64 = 4096 + 2048;
-/// What the short form draws of a kind, for each shape.
+/// Number of random damages of a kind, for each shape, in the short form.
 const FLIPS: u64 = 3000;
 const OTHERS: u64 = 160;
 
-/// The damages to all shapes, by the shapes' places. `chance`: none is every bit once, else what is drawn and whether that is much.
+/// The damages to all shapes, with the index of the shape. With `chance` `None` every bit is
+/// flipped once; else damages are random, many if it is true.
 pub fn all(shapes: &[Shape], seed: u64, chance: Option<bool>) -> Vec<(usize, Harm)> {
     let mut cases = Vec::new();
     for (index, shape) in shapes.iter().enumerate() {
         let mut harms = Vec::new();
-        // One source of chance for each kind: what is drawn of one doesn't depend on how much is drawn of another.
+        // One random stream for each kind, so that its numbers do not depend on how many numbers
+        // another kind drew.
         let draw = |kind: u64| Rng::new(seed ^ 0xda_6a6e ^ ((index as u64) << 32) ^ (kind << 40));
         let files: Vec<(String, Vec<u8>)> =
             names(&shape.vfs).into_iter().map(|name| (name.clone(), read(&shape.vfs, &name))).collect();
@@ -36,7 +38,7 @@ pub fn all(shapes: &[Shape], seed: u64, chance: Option<bool>) -> Vec<(usize, Har
         cases.extend(harms.into_iter().map(|harm| (index, harm)));
     }
     if chance != Some(false) {
-        // Nobody knows how much of it there is time for: every kind of file has its share of whatever it is.
+        // In random order, so that every kind of file has its share even if the time ends early.
         shuffle(&mut cases, &mut Rng::new(seed ^ 0x5_4aff1e));
     }
     cases
@@ -48,12 +50,13 @@ fn shuffle(cases: &mut [(usize, Harm)], rng: &mut Rng) {
     }
 }
 
-/// How long a file is without the zeros at its end.
+/// Length of a file without the zeros at its end.
 fn used_bytes(bytes: &[u8]) -> u64 {
     bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at as u64 + 1)
 }
 
-/// At every byte; in the short form not of what is damaged alike wherever it is cut.
+/// Truncations at every byte. The short form leaves out most offsets at which the effect is the
+/// same.
 fn cuts(
     shape: &Shape,
     files: &[(String, Vec<u8>)],
@@ -64,11 +67,13 @@ fn cuts(
     let step = |step: usize| if is_exhaustive { 1 } else { step };
     for (file, bytes) in files {
         let (used, len) = (used_bytes(bytes), bytes.len() as u64);
-        // The block of the page cache and the head of the write buffer are one: whatever else their length is, they are not read.
+        // The page cache's block and the write buffer's head are one unit each: with any other
+        // length they are not read.
         let one = if matches!(Kind::of(file), Kind::PageCache | Kind::WriteBuffer) { 4096 } else { 0 };
         let cut = |len| Harm::Cut { file: file.clone(), len };
         harms.extend((0..used.min(one)).step_by(step(29)).map(cut));
-        // Most of a slot is what was drained from it; and after a loss of power nobody reads it.
+        // Most of a slot has already been drained, and after a loss of power a write buffer is not
+        // read.
         let is_write_buffer = Kind::of(file) == Kind::WriteBuffer;
         let every_end = if !is_write_buffer {
             used
@@ -77,7 +82,7 @@ fn cuts(
         } else {
             one
         };
-        // The same files as those of the closed one.
+        // The files are the same as those of the closed store.
         let is_again = shape.end == End::Booted;
         harms.extend((one..every_end).step_by(step(if is_again { 7 } else { 1 })).map(cut));
         harms.extend((every_end.max(one)..used).step_by(step(97)).map(cut));
@@ -86,7 +91,8 @@ fn cuts(
     }
 }
 
-/// By files, so that a long one does not draw all; of what zeros reserve only a little.
+/// Bit flips, an equal number per file, so that a long file does not get all; few of them in
+/// reserved zeros.
 fn flips(
     shape: &Shape,
     files: &[(String, Vec<u8>)],
@@ -131,14 +137,14 @@ fn zeros(files: &[(String, Vec<u8>)], rng: &mut Rng) -> Option<Harm> {
     Some(Harm::Zero { file: file.clone(), from, bytes: len })
 }
 
-/// Of one file or two.
+/// Exchanges two blocks of one file or two.
 fn swap(files: &[(String, Vec<u8>)], rng: &mut Rng) -> Option<Harm> {
     let mut draw = || &files[rng.below(files.len() as u64) as usize];
     let ((file, a), (other, b)) = (draw(), draw());
     let unit = [16, 64, 256, 512][rng.below(4) as usize];
     let (most_a, most_b) = (used_bytes(a).checked_sub(unit)?, used_bytes(b).checked_sub(unit)?);
     let at = rng.below(most_a + 1) / unit * unit;
-    // Often at the same place: a block of another file that belongs just there.
+    // Often at the same offset, where a block of the other file would be expected.
     let other_at = if rng.below(2) == 0 && at <= most_b { at } else { rng.below(most_b + 1) / unit * unit };
     if file == other && at.abs_diff(other_at) < unit {
         return None;
@@ -146,7 +152,8 @@ fn swap(files: &[(String, Vec<u8>)], rng: &mut Rng) -> Option<Harm> {
     Some(Harm::Swap { file: file.clone(), at, other: other.clone(), other_at, bytes: unit })
 }
 
-/// Each file gone, twice there, and with each other of its kind in its place: of this store, its past, and another store.
+/// Each file is removed, copied, and replaced by each other of its kind: of this store, of its
+/// past, and of another store.
 fn whole_files(shape: &Shape, files: &[(String, Vec<u8>)], harms: &mut Vec<Harm>) {
     let foreign = names(&shape.foreign);
     for (file, _) in files {

@@ -1,4 +1,4 @@
-//! Repairs a damaged store, and holds what was saved against what is intact.
+//! Repairs a damaged store, and compares the saved pairs with the intact ones.
 
 use super::harm::Harm;
 use super::rules::{Rule, rule};
@@ -14,16 +14,16 @@ use std::ops::RangeBounds;
 
 const TARGET: &str = "/saved";
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug, Default)]
 pub struct Saved {
-    /// Pairs whose bytes are intact: all of them were saved.
+    /// Number of pairs whose bytes are intact: all of them were saved.
     pub intact: u64,
-    /// Pairs that were not saved, or with an older value, and were told of.
+    /// Number of pairs that were not saved, or saved with an older value, and were reported.
     pub lost: u64,
 }
 
-/// Fails with what is wrong.
+/// Returns the finding as an error.
 pub fn check(shape: &Shape, harm: &Harm) -> Result<Saved, String> {
     let vfs = harm.inflict(shape);
     let damaged = files(&vfs);
@@ -60,7 +60,7 @@ pub fn check(shape: &Shape, harm: &Harm) -> Result<Saved, String> {
             if hides_whose(harm) {
                 continue;
             }
-            // Behind a hole nobody can tell whether a journal goes on.
+            // After a hole in a journal it is unknown if the journal continues.
             if is_intact
                 && !harm.hits(Kind::Journal)
                 && matches!(rule(shape, harm), Rule::Now)
@@ -103,7 +103,8 @@ fn contents(db: &Db) -> cantle::Result<State> {
     Ok(state)
 }
 
-/// What a keyspace was called before its name was lost: those of the shapes are numbered in the order of their names.
+/// The name of a keyspace before its name was lost: the shapes' keyspaces are numbered in the order
+/// of their names.
 fn known_name(name: &str) -> &str {
     match name {
         "lost-1" => "default",
@@ -123,7 +124,7 @@ fn space_of<'a>(found: &'a State, name: &str) -> Option<(&'a str, &'a Pairs)> {
 fn made_up(shape: &Shape, name: &str, pairs: &Pairs, wrong: &mut Vec<String>) {
     let name = known_name(name);
     for (key, value) in pairs {
-        // Files whose header and manifest are lost may be of any keyspace.
+        // Files whose header and manifest are lost may belong to any keyspace.
         let is_of = |space: &str| space == name || name == "lost-0";
         let ever = shape.all.iter().chain(&shape.since).flatten();
         let ever = ever.filter(|(space, _)| is_of(space)).map(|(_, pairs)| pairs);
@@ -133,15 +134,16 @@ fn made_up(shape: &Shape, name: &str, pairs: &Pairs, wrong: &mut Vec<String>) {
     }
 }
 
-/// True if a pair waits in a write buffer that is hit.
+/// True if a pair is in a write buffer that is damaged.
 fn is_buffered(shape: &Shape, harm: &Harm, name: &str, key: &[u8]) -> bool {
     let homes = shape.homes.get(&(name.to_owned(), key.to_vec()));
     harm.hits(Kind::WriteBuffer)
         && homes.is_some_and(|homes| homes.iter().any(|home| Kind::of(&home.file) == Kind::WriteBuffer))
 }
 
-/// Headers and the manifest say what a file is. Where blocks of these are swapped, two files are damaged at once: which keyspace, and
-/// which place in it, their pairs are of, neither may know. What they hold goes to a keyspace of its own, or nowhere.
+/// Headers and the manifest identify files. If blocks of these are swapped, two files are damaged
+/// at once, and neither may determine the keyspace or the place of its pairs. Their pairs go to a
+/// keyspace of their own, or are lost.
 fn hides_whose(harm: &Harm) -> bool {
     let Harm::Swap { at, other_at, .. } = harm else { return false };
     harm.hits(Kind::Manifest) || (*at).min(*other_at) < HEADER_BYTES as u64
@@ -155,7 +157,8 @@ fn is_as_it_was(shape: &Shape, damaged: &BTreeMap<String, Vec<u8>>, home: &Home)
 
 fn is_told(report: &RepairReport, space: &str, key: &[u8]) -> bool {
     let covers = |range: &UncertainKeys| range.keyspace == space && range.keys.contains(&key.to_vec());
-    // Whose keys a record of the journal had is lost with it: its place is listed, and may concern any.
+    // The keys of a lost journal record are unknown: its offset is reported, and may concern any
+    // key.
     let is_journal = |error: &Error| matches!(error, Error::Corruption { path, .. } if Kind::of(&path.to_string_lossy()) == Kind::Journal);
     report.uncertain.iter().any(covers)
         || report.left_out.iter().any(|left| left.loses)

@@ -1,4 +1,5 @@
-//! What a damaged store may hold instead of what was there: the cases in which the format cannot tell damage from a crash.
+//! The states that a damaged store may have instead of the right one: the cases in which the format
+//! cannot tell damage from a crash.
 
 use super::harm::Harm;
 use super::shapes::{End, Shape};
@@ -6,13 +7,13 @@ use crate::files::{Kind, names, read};
 use crate::sealed::records;
 use crate::workload::State;
 
-/// What is right.
+/// The allowed results.
 pub enum Rule<'a> {
-    /// What was there.
+    /// The right state.
     Now,
-    /// One of these states, whole.
+    /// One of these states, completely.
     Moment(&'a [State]),
-    /// Of each pair, what one of these states has.
+    /// For each pair, its value in one of these states.
     Pairs(&'a [State]),
 }
 
@@ -31,7 +32,7 @@ pub fn rule<'a>(shape: &'a Shape, harm: &Harm) -> Rule<'a> {
     let rule = of_file(shape, harm, harm.file());
     match harm {
         Harm::Swap { other, .. } => rule.weaker(of_file(shape, harm, other)),
-        // What the file was is still there.
+        // The original file is still there.
         Harm::Doubled { .. } => Rule::Now,
         _ => rule,
     }
@@ -40,11 +41,11 @@ pub fn rule<'a>(shape: &'a Shape, harm: &Harm) -> Rule<'a> {
 fn of_file<'a>(shape: &'a Shape, harm: &Harm, file: &str) -> Rule<'a> {
     match (shape.end, Kind::of(file)) {
         (_, Kind::Table | Kind::Other) | (End::Closed | End::Booted, _) => Rule::Now,
-        // The block is the only one that knows whether writes beyond the checkpoint may be believed.
+        // Only this block determines if writes after the checkpoint are valid.
         (End::Killed, Kind::PageCache) => Rule::Moment(&shape.since),
-        // The store opens without what was buffered; `verify` tells.
+        // The store opens without the buffered writes; `verify` reports that.
         (End::Killed, Kind::WriteBuffer) => Rule::Pairs(&shape.since),
-        // A file that ends too early looks like one that was about to be written.
+        // A file that ends too early looks like one whose write was not finished.
         (End::Killed, Kind::Log) if ends_early(shape, harm, file) => Rule::Pairs(&shape.since),
         (End::Killed, Kind::Journal) if ends_early(shape, harm, file) => Rule::Pairs(&shape.since),
         (End::PowerLost, Kind::Journal) if ends_early(shape, harm, file) => Rule::Moment(&shape.since),
@@ -55,7 +56,7 @@ fn of_file<'a>(shape: &'a Shape, harm: &Harm, file: &str) -> Rule<'a> {
     }
 }
 
-/// Whether nothing intact is left behind the first damage, so that the file ends there for all that anybody can see.
+/// True if nothing intact follows the first damage, so that the file seems to end there.
 pub fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
     let before = read(&shape.vfs, file);
     let damaged = harm.inflict(shape);
@@ -70,13 +71,13 @@ pub fn ends_early(shape: &Shape, harm: &Harm, file: &str) -> bool {
     !whole.any(|whole| whole)
 }
 
-/// Whether what is lost by a damage like this must at least be told by `verify`.
+/// True if `verify` must at least report data that such a damage loses.
 pub fn is_told(shape: &Shape, harm: &Harm) -> bool {
-    // That there was a write buffer is written nowhere; one of an earlier moment tells what this one could have; a slot of
-    // zeros was never used.
+    // The existence of a write buffer is not recorded anywhere; an earlier one reports the losses
+    // that this one could have; a slot of zeros was never used.
     let silent = match harm {
         Harm::Missing { .. } | Harm::Older { .. } | Harm::Zero { .. } => true,
-        // What is lost may be the other's.
+        // The lost data may be the other file's.
         Harm::Swap { other, .. } => !matches!(of_file(shape, harm, other), Rule::Now),
         _ => false,
     };

@@ -1,4 +1,4 @@
-//! Small stores that have everything in them that a store can have.
+//! Small stores with every kind of structure that a store can have.
 
 use crate::files::{Kind, names, read};
 use crate::layouts::Tuned;
@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How a store was left.
+/// The way in which a store's process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Closed,
-    /// Closed, and the machine booted since.
+    /// Closed, and the machine was booted since.
     Booted,
     /// The process died.
     Killed,
@@ -30,23 +30,23 @@ pub struct Shape {
     pub end: End,
     pub layout: LayoutKind,
     pub vfs: MemVfs,
-    /// Its files.
+    /// Its files, by name.
     pub bytes: BTreeMap<String, Vec<u8>>,
-    /// Of each file where its blocks begin.
+    /// Offsets at which the blocks of each file begin.
     pub blocks: BTreeMap<String, Vec<u64>>,
-    /// Of each pair of a keyspace the blocks that hold it, as far as its value can be found in them.
+    /// For each pair of a keyspace the blocks that contain it, if its value can be found in them.
     pub homes: BTreeMap<(String, Vec<u8>), Vec<Home>>,
-    /// What it went through since its last checkpoint; the last is what it holds.
+    /// The states since its last checkpoint; the last is the present one.
     pub since: Vec<State>,
-    /// What it held at each checkpoint, and everything since the first.
+    /// The states at each checkpoint, and all states since the first.
     pub all: Vec<State>,
-    /// The same store some time ago.
+    /// The same store at earlier times.
     pub older: Vec<MemVfs>,
     /// Another store of the same shape.
     pub foreign: MemVfs,
 }
 
-/// What the stores of the door are read with: threads of their own would cost more than all the rest.
+/// Resources that the door's stores share: threads of their own would take most of the time.
 fn shared() -> Resources {
     static SHARED: OnceLock<Resources> = OnceLock::new();
     SHARED.get_or_init(|| Resources::new(8 << 20, 1)).clone()
@@ -58,7 +58,7 @@ fn keyspace(layout: LayoutKind, compression: Compression) -> KeyspaceOptions {
 }
 
 impl Shape {
-    /// How it is opened once damaged.
+    /// Options to open the store after the damage.
     pub fn options(&self, vfs: &MemVfs) -> Options {
         Options::new()
             .vfs(Arc::new(vfs.clone()))
@@ -72,7 +72,7 @@ impl Shape {
     }
 }
 
-/// A store in the making.
+/// A store while it is made.
 struct Maker {
     vfs: MemVfs,
     layout: LayoutKind,
@@ -95,7 +95,7 @@ impl Maker {
     }
 
     fn open(&mut self) {
-        // The least there is: a write buffer of one slot.
+        // The minimum: a write buffer of one slot.
         let options = Options::new()
             .vfs(Arc::new(self.vfs.clone()))
             .memory_budget(1 << 20)
@@ -195,14 +195,15 @@ impl Maker {
     }
 }
 
-/// What is read, and checked, as a whole.
+/// Ranges that are read and checked as a whole.
 fn blocks(name: &str, bytes: &[u8]) -> Vec<u64> {
     let starts: Vec<usize> = match Kind::of(name) {
         Kind::Table => {
             let blocks = table_blocks(bytes).into_iter().map(|(start, _)| start);
             blocks.chain([0, bytes.len().saturating_sub(32)]).collect()
         }
-        // Their heads begin with what is another file's name or place in one.
+        // Checksums of records include the file's identity and the offset, so a moved record is
+        // damage.
         Kind::Log | Kind::Manifest | Kind::Journal => records(bytes).into_iter().chain([0]).collect(),
         Kind::WriteBuffer => {
             let slot_bytes = bytes.get(32..36).and_then(|bytes| bytes.try_into().ok());
@@ -224,7 +225,7 @@ pub struct Home {
     pub to: usize,
 }
 
-/// Values begin with a number that nothing else has, which no compression hides.
+/// Values begin with a unique number that no compression hides.
 fn homes(
     bytes: &BTreeMap<String, Vec<u8>>,
     blocks: &BTreeMap<String, Vec<u64>>,
@@ -243,7 +244,7 @@ fn homes(
             let starts = &blocks[file];
             let from =
                 starts.iter().rev().find(|start| **start <= at as u64).map_or(0, |start| *start as usize);
-            // A value may go on in the next.
+            // A value may continue in the next block.
             let end = at as u64 + 8;
             let to = starts.iter().find(|start| **start >= end).map_or(bytes.len(), |start| *start as usize);
             let home = Home { file: file.clone(), from, to };
@@ -273,7 +274,7 @@ fn closed(layout: LayoutKind, seed: u64) -> (Maker, Vec<MemVfs>) {
     (maker, older)
 }
 
-/// Killed, with a journal of commits, a write buffer, and logs that no checkpoint knows.
+/// Killed, with a journal of commits, a write buffer, and logs that are in no checkpoint.
 fn killed(layout: LayoutKind, seed: u64) -> (Maker, Vec<MemVfs>) {
     let mut maker = Maker::new(layout, Durability::Process, Compression::Zstd(3), seed);
     maker.tables();

@@ -1,4 +1,5 @@
-//! Which damages nobody need notice, and why. Whatever is not here is a finding if neither opening nor `verify` tells of it.
+//! Damages that may stay undetected, with the reasons. Every other damage is a finding if neither
+//! opening nor `verify` reports it.
 
 use super::harm::Harm;
 use super::rules::ends_early;
@@ -8,12 +9,13 @@ use crate::sealed::whole_records;
 use crate::setup::STORE;
 use cantle::vfs::MemVfs;
 
-/// The reason for which a damage may go unnoticed; none if that is a finding. Of two files that were damaged, each must have one.
+/// The reason why a damage may stay undetected; `None` if that is a finding. If two files were
+/// damaged, each must have a reason.
 pub fn excuse(shape: &Shape, harm: &Harm) -> Option<&'static str> {
     let damaged = harm.inflict(shape);
     let is_changed = |file: &&str| bytes(&damaged, file) != shape.bytes.get(*file).cloned();
     let changed: Vec<&str> = harm.files().into_iter().filter(is_changed).collect();
-    // Then it looks as if the power had been lost, which may leave anything where nothing was synced.
+    // The store then assumes a loss of power, after which unsynced data may have any state.
     let is_doubtful =
         shape.end == End::Killed && changed.iter().any(|file| Kind::of(file) == Kind::PageCache);
     let mut excuses = changed.iter().map(|file| match Kind::of(file) {
@@ -32,7 +34,7 @@ fn bytes(vfs: &MemVfs, file: &str) -> Option<Vec<u8>> {
 
 fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&'static str> {
     match (Kind::of(file), shape.end) {
-        // `docs/format/pagecache.md`: it is overwritten in place, and never synced.
+        // `docs/format/pagecache.md`: the block is overwritten in place, and never synced.
         (Kind::PageCache, _) => Some("the block PAGECACHE may be torn by a loss of power"),
         // `docs/format/write-buffer.md`.
         (Kind::WriteBuffer, End::Closed | End::Booted | End::PowerLost) => {
@@ -62,7 +64,7 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
             };
             ends.or_else(unproven)
         }
-        // What `PAGECACHE` says of its length has no more than the last checkpoint.
+        // By the length in `PAGECACHE` the manifest has only the last checkpoint.
         (Kind::Manifest, End::Booted | End::Closed) => ends_early(shape, harm, file)
             .then_some("what follows the last checkpoint of a closed manifest says nothing new"),
         (Kind::Log, End::PowerLost) if matches!(harm, Harm::Missing { .. }) => {
@@ -75,7 +77,7 @@ fn of_file(shape: &Shape, harm: &Harm, file: &str, damaged: &MemVfs) -> Option<&
     }
 }
 
-/// True if an opening removes the file where it is whole, and what else was damaged is as it is.
+/// True if an opening removes the file when it is intact, and the other damage is the same.
 fn is_left_over(shape: &Shape, file: &str, damaged: &MemVfs) -> bool {
     let vfs = damaged.kill();
     put(&vfs, file, &shape.bytes[file]);
@@ -97,7 +99,8 @@ fn is_unproven(shape: &Shape, file: &str, damaged: &MemVfs) -> bool {
     after.get(..kept) == Some(&before[..kept])
 }
 
-/// The stretches of a write buffer that hold something: its head, and of each slot what it says that it buffers.
+/// The ranges of a write buffer with valid data: its head, and for each slot the length that the
+/// slot records.
 fn counts(write_buffer: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
     let slot_bytes = write_buffer.get(32..36).and_then(|bytes| bytes.try_into().ok());
     let slot_bytes = slot_bytes.map_or(0, u32::from_le_bytes).max(16) as usize;

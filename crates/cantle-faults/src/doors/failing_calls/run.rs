@@ -43,7 +43,7 @@ impl Failed {
 /// Whether there was a call to fail.
 pub enum Reached {
     Failed,
-    /// The workload ran through, with so many calls.
+    /// The workload completed, with this number of calls.
     Through {
         calls: u64,
     },
@@ -82,7 +82,8 @@ pub fn run(visit: &Visit, case: &Case) -> Reached {
         }
         worked.read_only |= db.stats().read_only.is_some();
         if serial + 1 == KILLED_AFTER && !worked.read_only {
-            // The process dies here, and what may fail is in what the next one does to recover.
+            // The process dies here, and the failing call may be one of the next process's
+            // recovery.
             memory = memory.kill();
             drop(db);
             fault = FaultVfs::over_memory(memory.clone());
@@ -104,13 +105,14 @@ pub fn run(visit: &Visit, case: &Case) -> Reached {
         let refused = db.put("key", "value").unwrap_err();
         assert!(matches!(refused, Error::ReadOnly { .. }), "{}: {refused}", context());
     }
-    // What cannot be read, cannot be compared.
+    // A store whose calls always fail cannot be read, and so not compared.
     if matches!(way.then, Then::Always) {
         fault.clear_rule();
     }
     worked.compare(&db, &setup, &context);
     fault.clear_rule();
-    // It may have happened in the background just now. A failed sync leaves nothing to vouch for.
+    // The failure may have happened in the background just now. After a failed sync nothing is
+    // known to be durable.
     let read_only = worked.read_only || db.stats().read_only.is_some();
     let death = failed.death(read_only);
     after_a_crash(&setup, &memory, &worked, death, &context, visit);
@@ -121,7 +123,7 @@ pub fn run(visit: &Visit, case: &Case) -> Reached {
     if calls > case.call { Reached::Failed } else { Reached::Through { calls } }
 }
 
-/// Lets the call of the case fail, and what is to fail after it.
+/// The rule that lets the call of the case fail, and later calls as the case demands.
 fn rule(
     case: &Case,
     failed: &Failed,
@@ -133,13 +135,15 @@ fn rule(
     let loses = |verdict| matches!(verdict, Verdict::FailLost(_));
     let may_lose = loses(way.first) || matches!(way.then, Then::Once(_, second) if loses(second));
     move |call| {
-        // A store to a mapping cannot fail. Names above the store that are lost, are lost for good.
+        // A store to a mapping cannot fail. Names above the store's directory that are lost, are
+        // lost for good.
         if call.operation == Operation::Store || may_lose && !call.path.starts_with(STORE) {
             return Verdict::Pass;
         }
-        // A failed sync is noted in an allocated block, or by removing it, or what lost its name is removed. Where none of it
-        // can be done ever after, and yet the same mounted file system works for the next process, nobody can know: that is not
-        // promised.
+        // A failed sync is recorded in an allocated block, or by removing that block, or by
+        // removing files that lost their names. If none of these can ever be done, and the same
+        // mounted file system works again for the next process, the failure cannot be detected:
+        // this case is not promised.
         let is_nameless =
             call.operation == Operation::Remove && call.path.to_string_lossy().contains("/MANIFEST-");
         let is_note = call.path.ends_with("PAGECACHE") || is_nameless;
@@ -163,7 +167,7 @@ fn rule(
             }
             _ => return Verdict::Pass,
         };
-        // One page, which the page cache takes whole or not at all.
+        // One page, which the page cache takes completely or not at all.
         let verdict = match verdict {
             Verdict::ShortWrite { failure, .. } if call.path.ends_with("PAGECACHE") => Verdict::Fail(failure),
             verdict => verdict,
@@ -173,7 +177,7 @@ fn rule(
     }
 }
 
-/// Opens the store; if that fails, once more, and then with nothing failing any more, which must work.
+/// Opens the store; if that fails, once more, and then without failures, which must succeed.
 fn open(setup: &Setup, fault: &FaultVfs, context: &impl Fn() -> String) -> Option<Db> {
     let again = || {
         let error = setup.open(Arc::new(fault.clone())).err()?;
@@ -194,15 +198,16 @@ fn open(setup: &Setup, fault: &FaultVfs, context: &impl Fn() -> String) -> Optio
     setup.open(Arc::new(fault.clone())).ok()
 }
 
-/// What was done and may be there.
+/// The operations that ran, and their possible results.
 #[derive(Default)]
 struct Worked {
     history: History,
     marks: Marks,
     read_only: bool,
-    /// There is a keyspace that was never said to be there: a store that is read-only lists it, and gives nobody a handle.
+    /// True if there is a keyspace whose creation was never acknowledged: a store that is read-only
+    /// lists it, and returns no handle to it.
     is_unsettled: bool,
-    /// Backups that were made, and what they hold.
+    /// Backups that were made, with their contents.
     backups: Vec<(PathBuf, State)>,
 }
 
@@ -221,7 +226,7 @@ impl Worked {
             }
             Err(error) => {
                 assert!(!error.is_corruption(), "{}: {error}", context());
-                // Whether it is there, is open; nothing further is done.
+                // Either way the second keyspace may exist or not, so no further operation is run.
                 self.read_only = true;
             }
         }
@@ -242,7 +247,7 @@ impl Worked {
                     self.backups.push((workload::backup_path(serial), self.history.now().clone()));
                 }
             }
-            // It is there, and a checkpoint to come makes it durable.
+            // The write took effect, and the next checkpoint makes it durable.
             Err(Error::NotDurable { source, .. }) => {
                 assert!(matches!(op, Op::Durable(..)), "{}: {op:?}", context());
                 assert!(!source.is_corruption(), "{}: {op:?}: {source}", context());
@@ -254,7 +259,7 @@ impl Worked {
                 assert!(!error.is_corruption(), "{}: {op:?}: {error}", context());
                 self.read_only = db.stats().read_only.is_some();
                 if self.read_only {
-                    // It may be there after the next opening.
+                    // The write may be present after the next opening.
                     self.history.push(op);
                     self.marks.begun += 1;
                 }
@@ -265,8 +270,9 @@ impl Worked {
         }
     }
 
-    /// What failed may have been the checkpoint that follows the creation of a keyspace, or its end. Then that was done, though nobody
-    /// said so, and it is made durable now, or nothing further is done.
+    /// The failed call may have been the checkpoint after the creation or the drop of a keyspace.
+    /// Then the operation took effect without an acknowledgement. It is made durable now, or no
+    /// further operation is run.
     fn settle(&mut self, db: &Db, op: &Op, name: &str, setup: &Setup) {
         let creates = matches!(op, Op::Create(_));
         let is_there = db.keyspaces().unwrap().iter().any(|there| there == name);
@@ -287,7 +293,7 @@ impl Worked {
         }
     }
 
-    /// A buffered store may have lost some of it with the process.
+    /// A buffered store may have lost some of the writes with the process.
     fn recovered(&mut self, db: &Db, setup: &Setup, death: Death, context: &impl Fn() -> String) {
         let found = workload::contents(db, &setup.keyspace())
             .unwrap_or_else(|error| panic!("{}: {error}", context()));
@@ -297,7 +303,7 @@ impl Worked {
         self.marks = Marks { durable: self.marks.durable.min(k), acknowledged: k, begun: k };
     }
 
-    /// Reads go on; a failed write that left the store healthy is absent.
+    /// Reads continue to work; a failed write that left the store healthy is absent.
     fn compare(&self, db: &Db, setup: &Setup, context: &impl Fn() -> String) {
         if self.marks.acknowledged == 0 {
             return;
@@ -316,7 +322,7 @@ impl Worked {
     }
 }
 
-/// Kills the process and cuts the power in its turn, and compares.
+/// Kills the process and cuts the power, each from the same state, and compares.
 fn after_a_crash(
     setup: &Setup,
     memory: &MemVfs,
@@ -334,7 +340,8 @@ fn after_a_crash(
     for (vfs, death) in images {
         let (db, _) = try_reopen(setup, Arc::new(vfs.clone()), history, marks, death)
             .unwrap_or_else(|what| panic!("{}; {death:?}: {what}", context()));
-        // Recovered from a page cache that deceives, it must be durable once it is said to be.
+        // After recovery from a page cache that hides a failed sync, data must be durable when they
+        // are reported as durable.
         db.put("after", "fault")
             .and_then(|()| db.sync())
             .unwrap_or_else(|error| panic!("{}: {error}", context()));
@@ -348,7 +355,7 @@ fn after_a_crash(
         assert!(report.is_ok(), "{}; {death:?}, then power lost: {:?}", context(), report.damage);
         visit.count("states", 2);
     }
-    // Once made, a backup outlives everything.
+    // A completed backup survives everything.
     let lost = memory.crash(&CrashPlan::LOSE_UNSYNCED);
     for (path, expected) in &worked.backups {
         let fail = |what: String| -> ! { panic!("{}; {}: {what}", context(), path.display()) };

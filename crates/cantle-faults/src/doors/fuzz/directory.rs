@@ -1,4 +1,5 @@
-//! A whole directory is changed: bytes written anywhere, files cut, removed, copied over others, renamed; sealed or not.
+//! A whole directory is changed: bytes overwritten anywhere, files truncated, removed, copied over
+//! others, renamed; with or without valid checksums.
 
 use super::files::{read_all, shapes};
 use crate::files::{Kind, names, path, put, read};
@@ -6,7 +7,7 @@ use crate::sealed;
 use cantle::LayoutKind;
 use cantle::vfs::{OpenMode, Vfs};
 
-/// Changes of seven bytes each: what, which file, where (three bytes), with what (two).
+/// Changes of seven bytes each: the kind, the file, the offset (three bytes), the data (two).
 const CHANGE_BYTES: usize = 7;
 
 pub fn run(layout: LayoutKind, input: &[u8]) {

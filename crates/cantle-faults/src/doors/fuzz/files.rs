@@ -1,4 +1,5 @@
-//! One file of a store is any bytes, sealed: whoever reads the store gets data or errors.
+//! One file of a store has arbitrary bytes with valid checksums: reads of the store return data or
+//! errors.
 
 use crate::doors::damage::shapes::{Shape, all};
 use crate::files::{Kind, names, put, read};
@@ -11,13 +12,13 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
 
-/// The stores that files are replaced in, one of each shape.
+/// The stores in which files are replaced, one of each shape.
 pub fn shapes(layout: LayoutKind) -> &'static [Shape] {
     static SHAPES: Made<LayoutKind, [Shape]> = Made::new(None);
     made(&SHAPES, layout, || all(layout, 1).leak())
 }
 
-/// What is made once for each layout, for ever: targets are functions.
+/// Values that are made once for each layout and never dropped, as targets are plain functions.
 type Made<K, T> = Mutex<Option<HashMap<K, &'static T>>>;
 
 fn made<K: Eq + Hash, T: ?Sized>(made: &Made<K, T>, of: K, make: impl FnOnce() -> &'static T) -> &'static T {
@@ -37,7 +38,7 @@ fn of_kind(layout: LayoutKind, kind: Kind) -> Vec<File> {
     shapes(layout).iter().flat_map(files).filter(|(_, name, _)| Kind::of(name) == kind).collect()
 }
 
-/// Without most of the zeros that reserve space.
+/// Removes most of the zeros that reserve space.
 fn used(mut bytes: Vec<u8>, kind: Kind) -> Vec<u8> {
     if matches!(kind, Kind::Journal | Kind::WriteBuffer) {
         let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
@@ -52,7 +53,7 @@ fn seeds(layout: LayoutKind, kind: Kind) -> Vec<Vec<u8>> {
     of_kind(layout, kind).into_iter().enumerate().map(seed).collect()
 }
 
-/// The first byte says whose place the others take.
+/// The first byte chooses the file that the others replace.
 fn run(layout: LayoutKind, kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[u8])) {
     static FILES: Made<(LayoutKind, Kind), [File]> = Made::new(None);
     let files = made(&FILES, (layout, kind), || of_kind(layout, kind).leak());
@@ -65,7 +66,7 @@ fn run(layout: LayoutKind, kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[
     read_all(shape, &vfs, index < 0xe0);
 }
 
-/// Opens a store and reads everything in it. Errors are right; only what else comes of it is not.
+/// Opens a store and reads everything in it. Errors are correct; panics and hangs are findings.
 pub fn read_all(shape: &Shape, vfs: &MemVfs, read_only: bool) {
     let options = shape.options(vfs).read_only(read_only).create_if_missing(false);
     let Ok(db) = options.open(STORE) else { return };
@@ -119,7 +120,7 @@ pub fn page_cache(layout: LayoutKind, input: &[u8]) {
     run(layout, Kind::PageCache, input, |bytes, _| sealed::seal_page_cache(bytes));
 }
 
-/// The bytes are a header; the rest of the file is as it was.
+/// The bytes are a header; the rest of the file is unchanged.
 pub fn header(layout: LayoutKind, input: &[u8]) {
     for kind in [Kind::Table, Kind::Log, Kind::Manifest, Kind::Journal] {
         run(layout, kind, input, |bytes, original| {
@@ -167,8 +168,9 @@ pub fn page_cache_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
 /// Numbers at which arithmetic overflows.
 const EXTREMES: [u64; 8] = [0, 1, 1 << 31, 1 << 32, 1 << 44, 1 << 62, 1 << 63, u64::MAX];
 
-/// One number of a manifest is an extreme: which one of which manifest, say the first three bytes; the fourth, the extreme. Whoever opens,
-/// reads, verifies or repairs the store gets data or errors.
+/// One number of a manifest is an extreme. The first three bytes choose the manifest and the
+/// number, the fourth the extreme. Opening, reading, verifying and repairing the store return data
+/// or errors.
 pub fn numbers(layout: LayoutKind, input: &[u8]) {
     let &[index, low, high, which, ..] = input else { return };
     let files = of_kind(layout, Kind::Manifest);
@@ -185,7 +187,7 @@ pub fn numbers(layout: LayoutKind, input: &[u8]) {
     let vfs = shape.vfs.kill();
     put(&vfs, name, &sealed::file_of(original, &payloads));
     read_all(shape, &vfs, which & 0x80 != 0);
-    // Whatever came of that.
+    // In any state after that.
     let _ = Db::repair(STORE, "/saved", shape.options(&vfs));
 }
 
@@ -193,7 +195,7 @@ fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
     sealed::whole_records(bytes).iter().map(|record| bytes[record.payload..record.end].to_vec()).collect()
 }
 
-/// Every number, each with every extreme, by a reader and by a writer in turns.
+/// Every number with every extreme, read-only and writable in turn.
 pub fn number_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (index, (_, _, bytes)) in of_kind(layout, Kind::Manifest).iter().enumerate() {

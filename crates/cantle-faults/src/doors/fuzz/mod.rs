@@ -1,8 +1,10 @@
-//! Bytes that nobody wrote go to everything that reads bytes: each kind of file, sealed so that the parser behind the checksum
-//! sees it; a whole directory; sequences of operations; the loader's text files and keys.
+//! Arbitrary bytes are passed to every parser: each kind of file, with valid checksums so that the
+//! parser after the checksum sees the bytes; a whole directory; sequences of operations; the
+//! loader's text files and keys.
 //!
-//! Each target takes bytes and panics with what is wrong. Here they are drawn from real ones by chance; the workspace
-//! `fuzz` has a fuzzer draw them that sees which code they reach. Both begin with the same [`seeds`](Target::seeds).
+//! Each target takes bytes and panics with its finding. Here the bytes are random changes of real
+//! ones. In the workspace `fuzz` a fuzzer chooses them, guided by the code that they reach. Both
+//! begin with the same [`seeds`](Target::seeds).
 
 mod directory;
 mod files;
@@ -17,15 +19,15 @@ use cantle::LayoutKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// Something that reads bytes.
+/// A parser of bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     pub name: &'static str,
-    /// Reads them; panics with what is wrong.
+    /// Parses the bytes; panics with its finding.
     pub run: fn(LayoutKind, &[u8]),
-    /// Real ones.
+    /// Valid inputs.
     pub seeds: fn(LayoutKind) -> Vec<Vec<u8>>,
-    /// How often `cargo test` runs it.
+    /// Number of runs in `cargo test`.
     runs: u64,
 }
 
@@ -73,25 +75,26 @@ pub const TARGETS: &[Target] = &[
     Target { name: "keys", run: |_, input| cantle_cli::fuzzing::keys(input), seeds: key_seeds, runs: 60_000 },
 ];
 
-/// The target of a name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().copied().find(|target| target.name == name)
 }
 
-/// So many findings of a round are shown.
+/// Maximum number of findings of a round that are shown.
 const FINDINGS_SHOWN: usize = 40;
-/// Has a target read bytes, those of a store in the layout that `CANTLE_LAYOUT` names.
+/// Runs a target with the bytes, on stores in the layout that `CANTLE_LAYOUT` names.
 pub fn run(name: &str, input: &[u8]) {
     let target = target(name).unwrap_or_else(|| panic!("there is no target {name}"));
     (target.run)(layout_of_fuzzer(), input);
 }
 
-/// `CANTLE_LAYOUT`, as a fuzzer's arguments are its own.
+/// The layout that `CANTLE_LAYOUT` names. A fuzzer's arguments are its own.
 pub fn layout_of_fuzzer() -> LayoutKind {
     std::env::var("CANTLE_LAYOUT").map_or_else(|_| LayoutKind::default(), |name| name.parse().unwrap())
 }
 
-/// More than any target needs: its inputs have less than 64 KiB.
+/// Maximum size of one allocation, in bytes. It is more than any target needs: inputs have less
+/// than 64 KiB.
 const ALLOCATION_BYTES_MAX: usize = 32 << 20;
 
 pub fn enter(visit: &Visit) {

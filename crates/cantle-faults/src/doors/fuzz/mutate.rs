@@ -1,8 +1,8 @@
-//! Bytes that are nearly real.
+//! Bytes that are almost valid.
 
 use crate::rng::Rng;
 
-/// What readers of numbers stumble over.
+/// Numbers at which parsers tend to fail.
 const NUMBERS: [&[u8]; 8] = [
     &[0],
     &[0xff],

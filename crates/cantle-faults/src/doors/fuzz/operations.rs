@@ -1,4 +1,4 @@
-//! A sequence of operations, beside what it makes of a map.
+//! A sequence of operations, compared with a map.
 
 use crate::setup::{Setup, has_layout};
 use crate::workload::{self, Change, Op, State};
@@ -52,7 +52,7 @@ impl World {
         workload::apply(&mut self.state, &op);
     }
 
-    /// Ends the process, in some way, and begins another.
+    /// Ends the process in one of several ways, and starts another.
     fn reopen(&mut self, way: u8) {
         self.snapshot = None;
         let before = self.vfs.clone();

@@ -1,5 +1,6 @@
-//! Transactions that append to lists, amid maintenance, checked by their dependencies ([`super::dependencies`]). The histories are
-//! longer than what a search through all orders could check, and what contradicts is told.
+//! Transactions that append to lists, during maintenance, checked by their dependencies
+//! ([`super::dependencies`]). These histories are longer than those that a search through all
+//! orders could check, and a contradiction is reported.
 
 use super::dependencies::{List, Transaction, check};
 use super::support::{
@@ -11,11 +12,12 @@ use crate::visit::Visit;
 use cantle::{Db, Durability, Keyspace, Result};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The first ones in the default keyspace, in different chunks but for two, the others in another one.
+/// The first keys are in the default keyspace, all but two in different chunks; the others are in
+/// another keyspace.
 const KEYS: [&str; 6] = ["a050", "b050", "b051", "f099", "a050", "c000"];
 const OF_DEFAULT: usize = 4;
 const THREADS: usize = 4;
-/// Of each thread in a round.
+/// Transactions of each thread in a round.
 const TRANSACTIONS: usize = 40;
 
 fn list(value: Option<impl AsRef<[u8]>>) -> List {
@@ -42,7 +44,7 @@ impl Round<'_> {
         Ok(list(if key < OF_DEFAULT { tx.get(name)? } else { tx.keyspace(self.other).get(name)? }))
     }
 
-    /// Reads one key, or all of a keyspace by a range.
+    /// Reads one key, or a whole keyspace by a range.
     fn read(&self, tx: &cantle::Transaction, rng: &mut Rng) -> Result<Vec<(usize, List)>> {
         let key = rng.below(KEYS.len() as u64) as usize;
         if rng.below(4) > 0 {
@@ -56,7 +58,7 @@ impl Round<'_> {
         let mut lists: Vec<(usize, List)> = keys.map(|key| (key, List::new())).collect();
         for pair in range {
             let (name, value) = pair?;
-            // Between them lie the churn's.
+            // Keys of the background writers are between the test's keys.
             if let Some((_, found)) = lists.iter_mut().find(|(key, _)| KEYS[*key].as_bytes() == &name[..]) {
                 *found = list(Some(value));
             }
@@ -64,10 +66,11 @@ impl Round<'_> {
         Ok(lists)
     }
 
-    /// Some reads and appends. What it reads of its own must be what it appended; the rest is noted.
+    /// Some reads and appends. A read of the transaction's own appends must return them; other
+    /// reads are recorded.
     fn work(&self, tx: &cantle::Transaction, rng: &mut Rng) -> Result<Transaction> {
         let mut done = Transaction::default();
-        // What it knows of each key, its own appends included.
+        // The expected list of each key, with the transaction's own appends.
         let mut known: [Option<List>; KEYS.len()] = [const { None }; KEYS.len()];
         let appends = rng.below(5) > 0;
         for _ in 0..1 + rng.below(4) {
@@ -97,7 +100,7 @@ impl Round<'_> {
         Ok(done)
     }
 
-    /// One way or another.
+    /// Runs a transaction in one of several ways.
     fn transaction(&self, rng: &mut Rng) -> Transaction {
         let invoked = self.clock.tick();
         let done = match rng.below(10) {
@@ -150,7 +153,7 @@ impl Round<'_> {
             .collect()
     }
 
-    /// When nothing else runs: what there is in the end.
+    /// The final lists, read when nothing else runs.
     fn last(&self) -> Transaction {
         let invoked = self.clock.tick();
         let tx = self.db.transaction();

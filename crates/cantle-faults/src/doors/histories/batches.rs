@@ -1,4 +1,5 @@
-//! Batches over several chunks and keyspaces are seen whole or not at all, by gets, snapshots and ranges.
+//! Batches over several chunks and keyspaces are seen completely or not at all, by gets, snapshots
+//! and ranges.
 
 use super::support::{
     Course, StopOnDrop, amid_maintenance, assert_moved, dir, has_moved, keyspace, layout, number, options,
@@ -134,7 +135,8 @@ pub fn transfers_keep_the_sum_that_snapshots_see(visit: &Visit, seed: u64) {
     assert_moved(visit, &db);
 }
 
-/// A get that meets entries of a batch while it is committed must not stop at one that was never the value.
+/// A get that finds entries of a batch during its commit must not stop at one that was never the
+/// value.
 pub fn of_what_a_batch_writes_to_one_key_only_the_last_is_seen(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();

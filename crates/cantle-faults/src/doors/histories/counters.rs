@@ -1,4 +1,4 @@
-//! `update` loses nothing.
+//! `update` loses no increment.
 
 use super::support::{amid_maintenance, assert_moved, dir, number, options};
 use crate::rng::Rng;

@@ -1,41 +1,43 @@
-//! Is a history of transactions that append to lists serializable? Who appended what is known, as every number is appended once, so
-//! lists that were read tell the order of all appends, and with it who depended on whom (Kingsbury and Alvaro, "Elle", VLDB 2020).
-//! A cycle of dependencies is an anomaly, and is told in words.
+//! Checks if a history of transactions that append to lists is serializable. Every number is
+//! appended once, so the transaction that appended it is known. The lists that were read give the
+//! order of all appends, and with it the dependencies (Kingsbury and Alvaro, "Elle", VLDB 2020). A
+//! cycle of dependencies is an anomaly, and is reported as text.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A list of a key.
 pub type List = Vec<u64>;
 
-/// What one transaction read and appended; not what it read of its own.
+/// The reads and appends of one transaction, without reads of its own appends.
 #[derive(Debug, Clone, Default)]
 pub struct Transaction {
-    /// Where it ran, for people.
+    /// Readable description of its place.
     pub name: String,
     pub invoked: u64,
     pub returned: u64,
     pub reads: Vec<(usize, List)>,
     /// In their order.
     pub appends: Vec<(usize, u64)>,
-    /// Refused: what it read was a moment all the same, what it appended must never be seen.
+    /// True if the transaction was refused: its reads must be of one moment all the same, and its
+    /// appends must never be seen.
     pub is_refused: bool,
 }
 
-/// Why one transaction comes before another.
+/// The reason why one transaction comes before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// The other appended next.
+    /// The other transaction made the next append.
     Wrote { key: usize, then: u64 },
-    /// The other read what it had appended.
+    /// The other transaction read an append of the first.
     WasRead { key: usize, number: u64 },
-    /// It did not see what the other appended.
+    /// The first transaction did not see an append of the other.
     Missed { key: usize, number: u64 },
-    /// It had returned before the other began.
+    /// The first transaction returned before the other began.
     Returned,
 }
 
-/// Checks that there is an order, be it one that real time does not contradict, in which everybody read what they did; or tells what
-/// contradicts.
+/// Checks that there is an order, consistent with real time, in which every transaction reads what
+/// it did. If there is none, the error describes the contradiction.
 pub fn check(history: &[Transaction]) -> Result<(), String> {
     let orders = orders(history)?;
     let edges = edges(history, &orders);
@@ -45,10 +47,10 @@ pub fn check(history: &[Transaction]) -> Result<(), String> {
     }
 }
 
-/// Of each key, who appended what, in the order of the appends.
+/// For each key, the appended numbers and their transactions, in the order of the appends.
 type Orders = BTreeMap<usize, Vec<(u64, usize)>>;
 
-/// The longest list read of each key, of which all others must be beginnings.
+/// The longest list read of each key. All other lists of the key must be prefixes of it.
 fn orders(history: &[Transaction]) -> Result<Orders, String> {
     let mut appended = HashMap::new();
     for (index, transaction) in history.iter().enumerate() {
@@ -121,7 +123,8 @@ fn edges(history: &[Transaction], orders: &Orders) -> Edges {
             if let Some(&(number, writer)) = list.len().checked_sub(1).and_then(|last| order.get(last)) {
                 add(writer, reader, Why::WasRead { key, number });
             }
-            // What it appended itself comes next, or it missed something.
+            // The list is followed by the transaction's own append, or the transaction missed an
+            // append.
             if let Some(&(number, writer)) = order.get(list.len()) {
                 add(reader, writer, Why::Missed { key, number });
             }
@@ -137,8 +140,8 @@ fn edges(history: &[Transaction], orders: &Orders) -> Edges {
     edges
 }
 
-/// The transactions of a cycle, if there is any: what is left when all that nothing comes before has been taken away, again and
-/// again, holds one.
+/// The transactions of a cycle, if there is one. Transactions without predecessors are removed
+/// until none is left; the rest contains a cycle.
 fn shortest_cycle(edges: &Edges) -> Option<Vec<usize>> {
     let mut before = vec![0; edges.len()];
     edges.iter().flatten().for_each(|&(to, _)| before[to] += 1);
@@ -155,7 +158,7 @@ fn shortest_cycle(edges: &Edges) -> Option<Vec<usize>> {
     left.filter_map(|start| way_back(edges, start)).min_by_key(Vec::len)
 }
 
-/// The shortest way from a transaction to itself.
+/// The shortest path from a transaction to itself.
 fn way_back(edges: &Edges, start: usize) -> Option<Vec<usize>> {
     let mut from = vec![None; edges.len()];
     let mut queue = VecDeque::from([start]);
@@ -183,7 +186,7 @@ fn tell(history: &[Transaction], edges: &Edges, cycle: &[usize]) -> String {
     for (place, &index) in cycle.iter().enumerate() {
         let next = cycle[(place + 1) % cycle.len()];
         let (name, other) = (&history[index].name, &history[next].name);
-        // Rather what was seen than when.
+        // A reason by data is more helpful than one by time.
         let whys = || edges[index].iter().filter(|(to, _)| *to == next).map(|(_, why)| *why);
         let why = match whys().find(|why| *why != Why::Returned).unwrap_or(Why::Returned) {
             Why::Wrote { key, then } => format!("appended to key {key} before {other} appended {then}"),

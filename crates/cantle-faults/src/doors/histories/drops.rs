@@ -1,4 +1,5 @@
-//! Every operation beside the drop of its keyspace, layout: it succeeds or says that the keyspace is gone, and it ends.
+//! Every operation concurrent with the drop of its keyspace: it succeeds or reports that the
+//! keyspace is gone, and it ends.
 
 use super::support::{Course, StopOnDrop, dir, keyspace, layout, options};
 use crate::rng::Rng;
@@ -21,7 +22,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
 
 type Operation = (&'static str, fn(&Db, &Keyspace, &mut Rng) -> Result<()>);
 
-/// By name, so that a finding says which did not end.
+/// The operations by name, so that a finding names the one that did not end.
 const OPERATIONS: &[Operation] = &[
     ("put", |_, space, rng| space.put(key(rng), value(rng))),
     ("delete", |_, space, rng| space.delete(key(rng))),
@@ -69,7 +70,8 @@ const OPERATIONS: &[Operation] = &[
     }),
 ];
 
-/// One thread drops the keyspace again and again, the others do one operation after the other on it.
+/// One thread drops the keyspace again and again; the others run one operation after the other on
+/// it.
 pub fn every_operation_ends_beside_the_drop_of_its_keyspace(visit: &Visit, seed: u64) {
     const THREADS: usize = 4;
     let mut rng = Rng::new(seed);
@@ -88,7 +90,7 @@ pub fn every_operation_ends_beside_the_drop_of_its_keyspace(visit: &Visit, seed:
                         let space = db.keyspace_with(SPACE, keyspace(layout(visit))).unwrap();
                         for _ in 0..rng.below(60) {
                             let (name, act) = OPERATIONS[rng.below(OPERATIONS.len() as u64) as usize];
-                            // Enough to be split, or there is little to be dropped.
+                            // Enough data for a split, so that there are chunks to drop.
                             if rng.below(3) > 0 {
                                 (0..10).for_each(|_| drop(space.put(key(&mut rng), value(&mut rng))));
                             }

@@ -23,7 +23,7 @@ fn generation(number: u64, value_bytes: usize) -> WriteBatch {
     batch
 }
 
-/// A reader that must always find one whole generation, never an earlier one than before.
+/// A reader that must always find one complete generation, never an earlier one than before.
 fn read(db: &Db, mut rng: Rng, stop: &AtomicBool) {
     let mut newest = 0;
     while !stop.load(SeqCst) {
@@ -73,7 +73,8 @@ pub fn a_generation_replaces_the_one_before_at_one_moment(visit: &Visit, seed: u
     }
 }
 
-/// Whole chunks go at one moment, also for gets: who has seen one key gone finds no other.
+/// Whole chunks are removed at one moment, for gets too: after a get that finds one key removed, no
+/// get finds another key.
 pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();
@@ -88,14 +89,15 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
                     let (first, then) = (key(rng.below(KEYS)), key(rng.below(KEYS)));
                     let missing = db.get(&first).unwrap().is_none();
                     let between = db.snapshot();
-                    // A put may have brought `then` back, which the snapshot in between cannot know.
+                    // A later put may have written `then` again, which the snapshot in between does
+                    // not contain.
                     if missing && between.get(&first).unwrap().is_none() {
                         let later = db.get(&then).unwrap().map(|value| number(&value));
                         let before = between.get(&then).unwrap().map(|value| number(&value));
                         assert!(before.is_none() || later.is_none() || later >= before, "{first} {then}");
                     }
-                    // A round puts all keys, last to first, then deletes them all: of two keys the greater is
-                    // never the older one.
+                    // A round puts all keys, last to first, then deletes them all: so of two keys
+                    // the greater never has the older value.
                     let count = |key: &str| db.get(key).unwrap().map_or(0, |value| number(&value));
                     if first < then {
                         let lower = count(&first);
@@ -116,7 +118,7 @@ pub fn a_range_delete_of_many_chunks_has_one_moment(visit: &Visit, seed: u64) {
                 db.put(key, value).unwrap();
             }
             if round.is_multiple_of(2) {
-                // While they are there: they spread over chunks.
+                // While the keys exist: compaction spreads them over chunks.
                 db.compact_range(..).unwrap();
             }
             let held = round.is_multiple_of(3).then(|| db.snapshot());
@@ -138,7 +140,8 @@ fn has_dropped_chunks(db: &Db) -> bool {
     db.stats().keyspaces[0].chunk().is_none_or(|chunk| chunk.chunks_dropped > 0)
 }
 
-/// A snapshot that stays open needs what it reads, and nothing that came and went after it.
+/// A snapshot that stays open needs the versions that it reads, and none that came and went after
+/// it.
 pub fn what_was_put_and_dropped_under_a_snapshot_does_not_pile_up(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     let dir = dir();

@@ -1,5 +1,6 @@
-//! Is a concurrent history linearizable? The search of Wing and Gong with the memory of Lowe: tries operations in
-//! every order that real time allows, and remembers what it has tried.
+//! Checks if a concurrent history is linearizable, by the search of Wing and Gong with the memory
+//! of Lowe: it tries operations in every order that real time allows, and remembers the states that
+//! it has tried.
 
 use crate::shrink::shrink;
 use std::collections::HashSet;
@@ -7,10 +8,10 @@ use std::collections::HashSet;
 /// The values of all keys.
 pub type State = Vec<Option<u64>>;
 
-/// What an operation did, and what its caller was told.
+/// The effect of an operation, and the result that its caller got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Each key, in this order, gets the value or loses its own.
+    /// In this order, each key gets the value, or is deleted.
     Write(Vec<(usize, Option<u64>)>),
     Get(usize, Option<u64>),
     Update {
@@ -18,9 +19,9 @@ pub enum Action {
         old: Option<u64>,
         new: Option<u64>,
     },
-    /// Everything at one moment.
+    /// All keys at one moment.
     Snapshot(State),
-    /// What was read of others' writes, and what was written then.
+    /// Values that were read of other writes, and the writes that followed.
     Transaction {
         reads: Vec<(usize, Option<u64>)>,
         writes: Vec<(usize, Option<u64>)>,
@@ -35,7 +36,7 @@ pub struct Operation {
 }
 
 impl Action {
-    /// What its caller was told, by key.
+    /// The results that its caller got, by key.
     fn reads(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
         let (one, some, all): (_, &[_], &[_]) = match self {
             Self::Write(_) => (None, &[], &[]),
@@ -46,7 +47,7 @@ impl Action {
         one.into_iter().chain(some.iter().copied()).chain(all.iter().copied().enumerate())
     }
 
-    /// What it did, in this order.
+    /// Its writes, in this order.
     fn writes(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
         let (one, some): (_, &[_]) = match self {
             Self::Get(..) | Self::Snapshot(_) => (None, &[]),
@@ -56,7 +57,7 @@ impl Action {
         one.into_iter().chain(some.iter().copied())
     }
 
-    /// The state after it, if it can have happened in this state.
+    /// The state after it, if it is possible in this state.
     fn apply(&self, state: &State) -> Option<State> {
         self.reads().all(|(key, value)| state[key] == value).then(|| {
             let mut after = state.clone();
@@ -66,8 +67,8 @@ impl Action {
     }
 }
 
-/// Whether the operations of each thread (in their order) can have happened one at a time, each between its
-/// invocation and its return, from `start`; and which states can have been the last then.
+/// Checks if the operations of each thread (in their order) can have happened one at a time, each
+/// between its invocation and its return, from `start`. Returns a possible last state.
 pub fn linearize(start: &State, threads: &[Vec<Operation>]) -> Option<State> {
     let mut tried = HashSet::new();
     let mut stack = vec![(vec![0; threads.len()], start.clone())];
@@ -92,13 +93,14 @@ pub fn linearize(start: &State, threads: &[Vec<Operation>]) -> Option<State> {
     None
 }
 
-/// How often a contradiction is tried to be shrunk.
+/// Maximum number of attempts to shrink a contradiction.
 const ATTEMPTS: usize = 4000;
 
-/// The fewest operations found that contradict each other by themselves, of a history that is not linearizable.
+/// The fewest operations found of a history that is not linearizable, which contradict each other
+/// by themselves.
 ///
-/// An operation may be left out if nobody who stays read what it wrote: had what stays an order with it, it had the same without
-/// it.
+/// An operation may be left out if no remaining operation read its writes: if the history had an
+/// order with it, the remaining operations have the same order without it.
 pub fn contradiction(start: &State, threads: &[Vec<Operation>]) -> Vec<Vec<Operation>> {
     let places = threads.iter().enumerate().flat_map(|(thread, operations)| {
         operations.iter().enumerate().map(move |(place, _)| (thread, place))
@@ -122,7 +124,7 @@ pub fn contradiction(start: &State, threads: &[Vec<Operation>]) -> Vec<Vec<Opera
         let stays: HashSet<u64> = numbers.iter().copied().collect();
         let mut left_out = all.iter().filter(|number| !stays.contains(number));
         let may_go = left_out.all(|&number| !action(number).writes().any(|written| read.contains(&written)));
-        // None comes after the one at which it fails.
+        // The operation at which a subset fails is unknown, so the failure counts as at the end.
         (may_go && linearize(start, &with(numbers)).is_none()).then_some(u64::MAX)
     };
     with(&shrink(all.clone(), ATTEMPTS, contradicts).unwrap_or(all.clone()))
@@ -164,7 +166,7 @@ mod tests {
         assert!(linearize(&vec![None, None], &[vec![slow], torn]).is_none());
     }
 
-    /// A get that comes after two writes and sees the first, amid others that read and write what does not matter.
+    /// A get after two writes that sees the first, among irrelevant reads and writes of others.
     #[test]
     fn of_a_contradiction_only_what_it_needs_is_told() {
         let put = |at_time: u64, key: usize, value: u64| {
@@ -181,7 +183,7 @@ mod tests {
         let told: Vec<&Operation> = found.iter().flatten().collect();
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(told.iter().any(|operation| operation.action == reader[3].action), "{told:?}");
-        // Without the write that it read a get would contradict by itself.
+        // Without the write that it read, the get alone would be a contradiction.
         assert!(told.iter().any(|operation| operation.action == writer[0].action), "{told:?}");
     }
 
@@ -193,7 +195,7 @@ mod tests {
         let start = vec![None, None];
         assert!(linearize(&start, &[vec![one.clone()]]).is_some());
         assert!(linearize(&start, &[vec![one.clone()], vec![two.clone()]]).is_none());
-        // One more write than it read leaves an order, but not the one that a reader saw.
+        // With one more write than reads there is an order, but not the one that a reader saw.
         let blind = at(0, 10, transaction(vec![(1, None)], vec![(1, Some(2))]));
         assert!(linearize(&start, &[vec![one.clone()], vec![blind.clone()]]).is_some());
         let reader = at(1, 2, transaction(vec![(0, None), (1, Some(2))], Vec::new()));

@@ -1,4 +1,4 @@
-//! Iterators and snapshots that are held while everything under them moves.
+//! Iterators and snapshots that stay open while maintenance moves their data.
 
 use super::support::{Course, StopOnDrop, assert_moved, dir, has_moved, options, shake};
 use crate::rng::Rng;
@@ -16,7 +16,7 @@ fn write(db: &Db, model: &Mutex<Model>, mut rng: Rng, stop: &AtomicBool) {
         |rng: &mut Rng| format!("{}{:03}", (b'a' + rng.below(6) as u8) as char, rng.below(60)).into_bytes();
     while !stop.load(SeqCst) {
         let at = key(&mut rng);
-        // The writer's lock makes the model's order the store's.
+        // The writer's lock gives the model the store's order.
         let mut model = model.lock().unwrap();
         match rng.below(300) {
             0 => {

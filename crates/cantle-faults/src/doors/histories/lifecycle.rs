@@ -1,4 +1,4 @@
-//! Opening, closing, keyspaces that come and go, backups and statistics, all under load.
+//! Opening, closing, creating and dropping keyspaces, backups and statistics, all under load.
 
 use super::support::{Course, StopOnDrop, churn, dir, keyspace, layout, options, shake};
 use crate::layouts::Tuned;
@@ -8,7 +8,7 @@ use cantle::{Db, Durability, Error, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Puts numbered keys until the store is closed; returns how many were acknowledged.
+/// Puts numbered keys until the store is closed. Returns the number of acknowledged puts.
 fn put_until_closed(db: &Db, thread: usize, first: u64, bytes: usize) -> u64 {
     let mut next = first;
     loop {
@@ -24,8 +24,8 @@ fn put_until_closed(db: &Db, thread: usize, first: u64, bytes: usize) -> u64 {
     }
 }
 
-/// A store is closed while others write, and opened again at once: nothing that was acknowledged is missing, nothing
-/// in the background keeps the lock or goes on writing.
+/// A store is closed while others write, and opened again at once: no acknowledged write is
+/// missing, and no background thread keeps the lock or continues to write.
 pub fn closing_amid_writes_loses_nothing_and_frees_the_lock(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
@@ -39,7 +39,7 @@ pub fn closing_amid_writes_loses_nothing_and_frees_the_lock(visit: &Visit, seed:
             for (thread, &count) in counts.iter().enumerate() {
                 let stored = db.get(format!("count/{thread}")).unwrap();
                 let stored = stored.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()) + 1);
-                // A write may have been made without being acknowledged.
+                // A write may have taken effect without an acknowledgement.
                 assert!(
                     stored == count || stored == count + 1,
                     "of {count} there are {stored}; {durability:?}"
@@ -114,7 +114,8 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
                                     Err(error) => panic!("{error}"),
                                 }
                             }
-                            // Dropped since or not, a snapshot from before goes on reading.
+                            // Even if the keyspace was dropped since, an older snapshot continues
+                            // to read it.
                             if was_there {
                                 for pair in held.keyspace(&keyspace).range(..) {
                                     pair.unwrap();
@@ -140,14 +141,14 @@ pub fn keyspaces_come_and_go_under_load(visit: &Visit, seed: u64) {
     assert!(db.verify().unwrap().is_ok());
 }
 
-/// A backup holds, of every write that it holds, all that had completed before that began.
+/// For every write in it, a backup has all writes that had completed before that write began.
 pub fn a_backup_under_load_is_a_prefix(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
         let dir = dir();
         let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
         let stop = AtomicBool::new(false);
-        // What each thread has completed.
+        // Number of writes that each thread has completed.
         let completed = [const { AtomicU64::new(0) }; 3];
         std::thread::scope(|scope| {
             for thread in 0..completed.len() {
@@ -157,7 +158,8 @@ pub fn a_backup_under_load_is_a_prefix(visit: &Visit, seed: u64) {
                     let mut number = 0_u64;
                     while !stop.load(SeqCst) {
                         number += 1;
-                        // Its predecessors: what everybody had completed when it began.
+                        // Its predecessors: the numbers of writes that each thread had completed
+                        // when it began.
                         let mut value: Vec<u8> =
                             completed.iter().flat_map(|count| count.load(SeqCst).to_le_bytes()).collect();
                         value.resize(24 + rng.below(1000) as usize, b'.');

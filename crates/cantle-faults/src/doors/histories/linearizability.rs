@@ -10,7 +10,7 @@ use crate::visit::Visit;
 use cantle::{Db, Durability, Snapshot, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Their neighbours are the churn's; two lie next to each other.
+/// Background writers use the keys around these; two are neighbours.
 const KEYS: [&str; 5] = ["a050", "b050", "b051", "d020", "f099"];
 const THREADS: usize = 4;
 const OPERATIONS: usize = 14;
@@ -60,7 +60,7 @@ impl Round<'_> {
 
     fn run(&self, mut rng: Rng) -> Vec<Operation> {
         let mut operations = Vec::with_capacity(OPERATIONS);
-        // Snapshots are read when the thread has done more: what they see must not change.
+        // Snapshots are read after more operations of the thread: their contents must not change.
         let mut snapshots: Vec<(usize, Snapshot)> = Vec::new();
         for _ in 0..OPERATIONS {
             let key = rng.below(KEYS.len() as u64) as usize;
@@ -135,10 +135,11 @@ impl Round<'_> {
     }
 }
 
-/// What must be linearizable. Gets and snapshots together need not be (EvenDB §3.3): a snapshot includes a write that
-/// was announced before it and shows after it; meanwhile a get misses that write, even one by a thread whose own
-/// later write the snapshot does not include. So: everything but snapshots, everything but gets, and everything
-/// that concerns one key.
+/// The parts of a history that must be linearizable. Gets and snapshots together need not be
+/// (EvenDB §3.3): a snapshot includes a write that was announced before it and becomes visible
+/// after it. Meanwhile a get misses that write, even one by a thread whose own later write the
+/// snapshot does not include. Hence the parts are: everything except snapshots, everything except
+/// gets, and everything that concerns one key.
 pub fn views_of(all: &[Vec<Operation>], keys: &[&str]) -> Vec<(String, Vec<Vec<Operation>>)> {
     let select = |keep: &dyn Fn(&Action) -> Option<Action>| {
         let select_one = |operation: &Operation| {
@@ -148,7 +149,7 @@ pub fn views_of(all: &[Vec<Operation>], keys: &[&str]) -> Vec<(String, Vec<Vec<O
         all.iter().map(select_thread).collect::<Vec<Vec<Operation>>>()
     };
     let last = all.len() - 1;
-    // A transaction that wrote nothing is a snapshot.
+    // A transaction without writes is a snapshot.
     let is_snapshot = |action: &Action| match action {
         Action::Transaction { writes, .. } => writes.is_empty(),
         other => matches!(other, Action::Snapshot(_)),
@@ -180,7 +181,7 @@ pub fn views_of(all: &[Vec<Operation>], keys: &[&str]) -> Vec<(String, Vec<Vec<O
     views
 }
 
-/// All operations by their invocation.
+/// All operations in the order of their invocation.
 pub fn listing(all: &[Vec<Operation>]) -> String {
     let mut lines = Vec::new();
     for (thread, operations) in all.iter().enumerate() {
@@ -192,7 +193,7 @@ pub fn listing(all: &[Vec<Operation>]) -> String {
     lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
 
-/// Keys from one to another.
+/// A range of keys.
 fn span(rng: &mut Rng) -> (usize, usize) {
     let (a, b) = (rng.below(KEYS.len() as u64) as usize, rng.below(KEYS.len() as u64) as usize);
     (a.min(b), a.max(b))
@@ -220,7 +221,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
                     .collect();
                 running.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
-            // Everything has returned: what is there now is the last state.
+            // All operations have returned: the present contents are the last state.
             let read = |key: &&str| db.get(key).unwrap().map(|value| number(&value));
             let last: State = KEYS.iter().map(read).collect();
             let moment = clock.tick();

@@ -1,9 +1,11 @@
-//! Many real threads on tiny chunks, with rebalances, splits, merges and checkpoints going on all the while. What each did and was
-//! told is a history, and each history must be one that the promises allow: linearizable, strictly serializable, of snapshots that
-//! do not change. Every value is written once, so a read says which write it saw.
+//! Many real threads on tiny chunks, with concurrent rebalances, splits, merges and checkpoints.
+//! The operations with their results are a history, and each history must be one that the promises
+//! allow: linearizable, strictly serializable, with snapshots that do not change. Every value is
+//! written once, so a read identifies the write that it saw.
 //!
-//! A seed fixes what the threads do, not when: a finding may need several runs to show again (`--rounds 100`). Of a history that is
-//! not linearizable the fewest operations are told that contradict each other.
+//! A seed determines the operations of the threads, not their timing: a finding may need several
+//! runs to show again (`--rounds 100`). For a history that is not linearizable, a smallest set of
+//! contradicting operations is reported.
 
 mod appends;
 mod batches;
@@ -36,7 +38,7 @@ macro_rules! histories {
     };
 }
 
-/// The longest first, so that none is left alone at the end.
+/// The longest first, so that no long one runs alone at the end.
 const HISTORIES: &[History] = histories! {
     linearizability: every_history_is_linearizable;
     transactions: every_history_with_transactions_is_strictly_serializable;
@@ -60,14 +62,14 @@ const HISTORIES: &[History] = histories! {
 
 type Can = fn(Capabilities) -> bool;
 
-/// Histories of what only some layouts do, or promise.
+/// Histories that need a capability which only some layouts have.
 const OF_SOME: [(&str, Can); 2] = [
     ("no_get_is_stale_while_munks_and_rows_come_and_go", |layout| layout.loads_ranges),
     ("what_was_put_and_dropped_under_a_snapshot_does_not_pile_up", |layout| layout.frees_space),
 ];
 
-/// Each history once a round. A case is a name, alone or with the seed of its round: `no_increment_is_lost:7`; each round makes it
-/// again.
+/// Runs each history once per round. A case is a name, alone or with the seed of its round:
+/// `no_increment_is_lost:7`; each round runs it again.
 pub fn enter(visit: &Visit) {
     if let Some(case) = &visit.case {
         let (name, seed) = case.split_once(':').unwrap_or((case, "0"));
@@ -87,7 +89,7 @@ pub fn enter(visit: &Visit) {
     }
 }
 
-/// Makes a history; what it panics with says how to make it again.
+/// Runs a history. Its panic contains the command that repeats it.
 fn make(visit: &Visit, history: &History, seed: u64) {
     let made = catch_unwind(AssertUnwindSafe(|| (history.make)(visit, seed)));
     visit.count("histories", 1);

@@ -1,4 +1,5 @@
-//! Gets beside puts, while chunks are loaded into memory and evicted: no row and no munk is ever stale.
+//! Gets concurrent with puts, while chunks are loaded into memory and evicted: no row and no munk
+//! is ever stale.
 
 use super::support::{Course, StopOnDrop, dir, keyspace, layout, number};
 use crate::layouts::{OfChunk, Tuned};
@@ -8,14 +9,15 @@ use cantle::{Db, Durability, Options, WriteBatch};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 const KEYS: u64 = 16;
-/// Chunks between them that are read as well, so that more is popular than fits into memory.
+/// Number of chunks between them that are read as well, so that the popular chunks do not all fit
+/// into memory.
 const FILLERS: u64 = 40;
 
 fn key(index: u64) -> String {
     format!("{:02}/key", index * FILLERS / KEYS)
 }
 
-/// What a key has at least, and at most, since each value is greater than the one before.
+/// Bounds of a key's value; each value is greater than the one before.
 #[derive(Default)]
 struct Bounds {
     begun: AtomicU64,
@@ -43,7 +45,7 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
     std::thread::scope(|scope| {
         let (db, bounds, stop) = (&db, &bounds, &stop);
         let _stop = StopOnDrop(stop);
-        // Each key has one writer, who may delete and put again in one batch.
+        // Each key has one writer, which may delete and put again in one batch.
         for writer in 0..2 {
             let mut rng = rng.fork();
             scope.spawn(move || {
@@ -69,7 +71,7 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
             let mut rng = rng.fork();
             scope.spawn(move || {
                 while !stop.load(SeqCst) {
-                    // What is popular moves on.
+                    // The popular range moves.
                     let around = rng.below(KEYS);
                     for _ in 0..300 {
                         let index = (around + rng.below(3)) % KEYS;
@@ -110,7 +112,7 @@ fn did_munks_come_and_go(db: &Db) -> bool {
     keyspace.of_chunk().munk_loads > 0 && keyspace.of_chunk().munk_evictions > 0
 }
 
-/// And munks as well.
+/// True if munks were used as well.
 fn were_rows_used(db: &Db) -> bool {
     let gets = db.stats().keyspaces[0].gets_served;
     gets.row > 0 && gets.resident > 0

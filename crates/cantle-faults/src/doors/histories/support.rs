@@ -1,4 +1,4 @@
-//! What the histories share: options for tiny chunks, and threads that keep maintenance busy.
+//! Helpers of the histories: options for tiny chunks, and threads that keep maintenance busy.
 
 use crate::files::dir_in_memory;
 use crate::layouts::{self, OfChunk, Tuned};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a history goes on: so many milliseconds, in tests half of them. Where the machine is busy with other things, until what
-/// the history is about has happened, but no longer than 20 times that.
+/// Duration of a history: this number of milliseconds, in tests half of it. On a busy machine it
+/// lasts until the tested events have happened, but at most 20 times as long.
 pub struct Course {
     least: Instant,
     most: Instant,
@@ -45,7 +45,7 @@ pub fn layout(visit: &Visit) -> LayoutOptions {
 /// Chunks of 64 KiB that are rebalanced after every few writes, and frequent checkpoints.
 pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options {
     let log_bytes = [4 << 10, 16 << 10, 48 << 10][rng.below(3) as usize];
-    // A few search their logs linearly.
+    // Some stores search their logs linearly.
     let layout = layouts::options(visit.layout, rng.below(8) == 0).with("chunk_bytes", 64 << 10);
     let layout = layout.with("log_bytes", log_bytes).with("munk_log_bytes", log_bytes);
     let keyspace = KeyspaceOptions::new().layout(layout);
@@ -68,12 +68,12 @@ pub fn number(value: &[u8]) -> u64 {
     u64::from_le_bytes(value[..8].try_into().unwrap())
 }
 
-/// Keys between those that a test looks at: `letter` is the first byte, 'a' to 'f'.
+/// Keys between the keys of a test: `letter` is the first byte, 'a' to 'f'.
 fn filler_key(rng: &mut Rng) -> String {
     format!("{}{:03}x", (b'a' + rng.below(6) as u8) as char, rng.below(100))
 }
 
-/// So much between the keys that tests look at that they lie in several chunks.
+/// Writes enough between the keys of tests to put them into several chunks.
 pub fn fill(db: &Db, rng: &mut Rng) {
     for _ in 0..10 {
         let mut batch = WriteBatch::new();
@@ -85,13 +85,13 @@ pub fn fill(db: &Db, rng: &mut Rng) {
     db.compact_range(..).unwrap();
 }
 
-/// Fills the gaps between the keys that tests look at, which are a letter and three digits, and empties them, so that
-/// chunks split and merge, until `stop`.
+/// Fills the ranges between the keys of tests, which are a letter and three digits, and empties
+/// them, so that chunks split and merge, until `stop`.
 pub fn churn(db: &Db, mut rng: Rng, stop: &AtomicBool) {
     while !stop.load(SeqCst) {
         match rng.below(40) {
             0 => {
-                // No key that a test looks at: these have no 'x' at the end.
+                // Not a key of a test: those have no 'x' at the end.
                 for number in 0..20 {
                     let letter = (b'a' + rng.below(6) as u8) as char;
                     db.delete(format!("{letter}{number:03}x")).unwrap();
@@ -100,13 +100,13 @@ pub fn churn(db: &Db, mut rng: Rng, stop: &AtomicBool) {
             _ => db.put(filler_key(&mut rng), vec![7; 1 + rng.below(3000) as usize]).unwrap(),
         }
         if !db.layout().capabilities().frees_space {
-            // All that is written stays.
+            // No space is ever freed, so fewer writes.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// Asks for everything that moves data, until `stop`.
+/// Starts every operation that moves data, until `stop`.
 pub fn shake(db: &Db, mut rng: Rng, stop: &AtomicBool) {
     while !stop.load(SeqCst) {
         let from = filler_key(&mut rng);
@@ -133,7 +133,7 @@ pub fn amid_maintenance<T>(db: &Db, rng: &mut Rng, test: impl FnOnce() -> T) -> 
     })
 }
 
-/// Also when a test fails, so that it ends.
+/// Stops the threads when a test ends or panics.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -142,12 +142,13 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// True if data was sorted anew and chunks split: without that a history tests little. Other layouts do not count such work.
+/// True if data were rebalanced and chunks split: without that a history tests little. Other
+/// layouts do not count such work.
 pub fn has_moved(db: &Db) -> bool {
     db.stats().keyspaces[0].chunk().is_none_or(|chunk| chunk.rebalances > 0 && chunk.splits > 0)
 }
 
-/// Counts what maintenance did, to show that a history tests something.
+/// Counts the work of maintenance, to show that a history tests something.
 pub fn assert_moved(visit: &Visit, db: &Db) {
     let stats = db.stats();
     let keyspace = &stats.keyspaces[0];
@@ -160,7 +161,7 @@ pub fn assert_moved(visit: &Visit, db: &Db) {
     assert!(stats.memory_used < 1 << 40, "memory accounting went below zero");
 }
 
-/// One after the other, whoever asks.
+/// A counter: all its values over all threads are different and ordered.
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 

@@ -1,4 +1,5 @@
-//! Transactions beside everything else, amid maintenance: every history must be strictly serializable.
+//! Transactions concurrent with all other operations, during maintenance: every history must be
+//! strictly serializable.
 
 use super::history::{Action, Operation, State, contradiction, linearize};
 use super::linearizability::{listing, views_of};
@@ -12,13 +13,14 @@ use crate::visit::Visit;
 use cantle::{Db, Durability, Keyspace, Result, Snapshot, Transaction, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// In key order. The first ones in the default keyspace, in different chunks but for two, the others in another one.
+/// In key order. The first keys are in the default keyspace, all but two in different chunks; the
+/// others are in another keyspace.
 const KEYS: [&str; 7] = ["a050", "b050", "b051", "d020", "f099", "a050", "c000"];
 const OF_DEFAULT: usize = 5;
 const THREADS: usize = 4;
 const OPERATIONS: usize = 10;
 
-/// Keys of one keyspace from one to another.
+/// A range of keys of one keyspace.
 fn span(rng: &mut Rng) -> (usize, usize) {
     let (first, count) =
         if rng.below(3) > 0 { (0, OF_DEFAULT) } else { (OF_DEFAULT, KEYS.len() - OF_DEFAULT) };
@@ -31,7 +33,7 @@ fn any_key(rng: &mut Rng) -> usize {
     rng.below(KEYS.len() as u64) as usize
 }
 
-/// A key as a test knows it, from what a range gave.
+/// The test's number of a key that a range returned.
 fn known(in_other: bool, key: &[u8]) -> Option<usize> {
     let keys = if in_other { OF_DEFAULT..KEYS.len() } else { 0..OF_DEFAULT };
     keys.into_iter().find(|&known| KEYS[known].as_bytes() == key)
@@ -46,7 +48,7 @@ struct Round<'a> {
     conflicts: &'a AtomicU64,
 }
 
-/// What a transaction read of others, and what it wrote.
+/// The values that a transaction read of other writes, and its own writes.
 #[derive(Default)]
 struct Seen {
     reads: Vec<(usize, Option<u64>)>,
@@ -88,7 +90,8 @@ impl Round<'_> {
         got.unwrap().map(|value| number(&value))
     }
 
-    /// Walks a range from either end, at times not to its other end. What was passed over without a pair was absent.
+    /// Reads a range from either end, in some cases not up to its other end. Keys that were passed
+    /// without a pair were absent.
     fn read_range(&self, tx: &Transaction, seen: &mut Seen, rng: &mut Rng) {
         let (from, to) = span(rng);
         let in_other = from >= OF_DEFAULT;
@@ -99,7 +102,7 @@ impl Round<'_> {
         if backward {
             left.reverse();
         }
-        // Between the keys lie the churn's.
+        // Keys of the background writers are between the test's keys.
         let most = if rng.below(2) == 0 { usize::MAX } else { 1 + rng.below(40) as usize };
         let mut walk = |range: &mut dyn Iterator<Item = Result<(cantle::Key, cantle::Value)>>| {
             for _ in 0..most {
@@ -189,7 +192,7 @@ impl Round<'_> {
                 assert!(error.is_conflict(), "{error}");
                 assert!(!writes.is_empty(), "a conflict of what only reads");
                 self.conflicts.fetch_add(1, SeqCst);
-                // What it read was one moment all the same.
+                // Its reads were of one moment all the same.
                 (invoked, returned, Action::Transaction { reads, writes: Vec::new() })
             }
         }

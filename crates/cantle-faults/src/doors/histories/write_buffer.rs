@@ -1,4 +1,5 @@
-//! Reads of what is buffered beside writers, checkpoints, rebalances and verification, with less slots than logs.
+//! Reads of buffered data concurrent with writers, checkpoints, rebalances and verification, with
+//! fewer slots than logs.
 
 use super::support::{Course, StopOnDrop, keyspace, layout};
 use crate::layouts::Tuned;
@@ -12,7 +13,7 @@ const KEYS: u64 = 60;
 
 pub fn what_is_buffered_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed);
-    // A real file, really mapped; of 2 MiB two slots.
+    // A real, mapped file of 2 MiB: two slots.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let keyspace = keyspace(layout(visit).with("munks", false)).row_cache(false);
@@ -27,7 +28,7 @@ pub fn what_is_buffered_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u
     };
     let key = |index: u64| format!("{index:02}/key");
     let db = options(Durability::Process).open(&path).unwrap();
-    // Some chunks.
+    // Several chunks.
     (0..KEYS).for_each(|index| (0..6).for_each(|n| db.put(format!("{index:02}/{n}"), [7; 1000]).unwrap()));
     db.compact_range(..).unwrap();
     (0..KEYS).for_each(|index| db.put(key(index), value(0, 10)).unwrap());
@@ -45,7 +46,7 @@ pub fn what_is_buffered_is_read_as_if_it_were_in_the_file(visit: &Visit, seed: u
             let mut rng = rng.fork();
             scope.spawn(move || {
                 while !stop.load(SeqCst) {
-                    // Most to a few, so that their slots fill.
+                    // Most writes go to a few keys, so that their slots fill.
                     let among = if rng.below(3) == 0 { KEYS / 2 } else { 3 };
                     let index = rng.below(among) * 2 + writer;
                     let next = done[index as usize].load(SeqCst) + 1;

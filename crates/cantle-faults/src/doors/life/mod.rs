@@ -1,8 +1,11 @@
-//! Life after recovery: a store is filled, killed, opened, used hard and killed again, and so on.
+//! Life after recovery: a store is filled, killed, opened, heavily used and killed again, and so
+//! on.
 //!
-//! A store that was just opened has what no fresh one has: logs of an earlier opening with tails that no index covers, files that
-//! several chunks share, edits that no checkpoint covers. Here these are read until they are loaded, split and merged, and written on.
-//! The keys come in every order, with values of 16 B to 3 kB, on stores with small chunks and on such as most people have.
+//! A store that was just opened has structures that no new one has: logs of an earlier opening with
+//! tails that no index covers, files that several chunks share, edits that no checkpoint covers.
+//! Here these are read until they are loaded, split and merged, and written to. The keys come in
+//! every order, with values of 16 B to 3 kB, on stores with small chunks and on stores with default
+//! options.
 //!
 //! ```text
 //!   open ── compare ── hot gets ── writes, scans, merges; readers beside ── hot gets ── close ── open ── compare, verify
@@ -10,8 +13,8 @@
 //!    └────── killed at any call ─────────┘
 //! ```
 //!
-//! Every write follows from the seed and its number (`plan`), so that a store holds the pairs of some number of writes, neither fewer than
-//! was promised nor more than had begun (`model`).
+//! Every write follows from the seed and its number (`plan`). So a store must hold the pairs of
+//! some number of writes, no fewer than were promised and no more than had begun (`model`).
 
 mod model;
 mod plan;
@@ -38,13 +41,15 @@ use std::sync::Arc;
 pub const LIFE: Door =
     Door { name: "life", about: "stores that were killed are opened and used hard, and killed again", enter };
 
-/// Lives of a round: with each order and length one of small chunks, and one of the usual ones.
+/// Lives of a round: for each order and length one with small chunks, and one with chunks of the
+/// default size.
 const LIVES: u64 = 40;
-/// Lives side by side: most of their time they wait for maintenance.
+/// Number of lives at the same time: most of their time they wait for maintenance.
 const SIDE_BY_SIDE: usize = 12;
 /// Number of kills of one store.
 const CYCLES: u64 = 3;
-/// A life begins with as many writes as fill the store, but so many at least and at most; each cycle adds some fourth of that.
+/// Minimum and maximum number of writes that fill a store at the beginning of a life. Each cycle
+/// adds about a fourth of the writes that filled it.
 const WRITES_MIN: u64 = 100;
 const WRITES_MAX: u64 = 12_000;
 
@@ -57,7 +62,7 @@ fn enter(visit: &Visit) {
         return;
     }
     for seed in visit.rounds() {
-        // The low byte of a seed is its turn, so that the seed alone says which life it is.
+        // The low byte of a seed is its turn, so that the seed alone determines the life.
         let base = seed & !0xff;
         let seeds: Vec<u64> = (base..base + LIVES).collect();
         visit.each_of(SIDE_BY_SIDE, &seeds, |&seed| checked(visit, seed));
@@ -72,7 +77,7 @@ fn checked(visit: &Visit, seed: u64) {
     visit.count("lives", 1);
 }
 
-/// The plan of a seed, and how its stores are opened.
+/// The plan of a seed, and the options of its stores.
 pub fn life_of(seed: u64, layout: LayoutKind) -> (Plan, Tuning) {
     let tuning = Tuning::of(seed, layout);
     (Plan::of(seed, tuning.filling_bytes(seed)), tuning)
@@ -84,12 +89,12 @@ pub fn writes_of(plan: &Plan, cycle: u64, rng: &mut Rng) -> u64 {
     if cycle == 0 { writes } else { writes / 4 + rng.below(writes / 4) }
 }
 
-/// A store after the death of its process, and the bounds of what it may hold.
+/// A store after the death of its process, and bounds of its contents.
 struct Left {
     memory: MemVfs,
-    /// Least number of writes that it must hold: these were durable.
+    /// Minimum number of writes that it must hold: these were durable.
     durable: u64,
-    /// Greatest number of writes that it may hold.
+    /// Range of the number of writes that it may hold.
     promised: RangeInclusive<u64>,
 }
 
@@ -132,7 +137,7 @@ impl Life {
         self.check(memory, promised, &mut rng, visit).map_err(|found| format!("at last: {found}"))
     }
 
-    /// Opens what was left, uses it, and returns what the next death leaves.
+    /// Opens the remaining store, uses it, and returns the store that the next death leaves.
     fn cycle(&self, visit: &Visit, left: Left, cycle: u64, rng: &mut Rng) -> Result<Left, String> {
         let Left { memory, durable, promised } = left;
         let fault = FaultVfs::over_memory(memory.clone());
@@ -141,7 +146,7 @@ impl Life {
         let mut model = self.found(&db, promised)?;
         let writes = writes_of(&self.plan, cycle, rng);
         let progress = Progress::at(model.writes, durable);
-        // The call before which it is killed; every other time it is killed when all is done.
+        // The call before which it is killed; every other time it is killed after all work is done.
         let call = if rng.below(2) == 0 { rng.below(4 * writes) } else { u64::MAX / 4 };
         let images = record(&fault, &memory, &progress, 2 * (1 + call), 1);
         let usage =
@@ -156,7 +161,7 @@ impl Life {
         let image = images.lock().unwrap().pop();
         let image = image.map_or_else(|| (memory.kill(), progress.now()), |image| (image.vfs, image.marks));
         let all = model.writes..=model.writes;
-        // A process that lives on closes its store.
+        // In half of the cases the process continues and closes its store.
         if rng.below(2) == 0 {
             db.close().map_err(|error| format!("cannot close: {error}"))?;
         }
@@ -171,8 +176,8 @@ impl Life {
             0 => (Death::Power, image.crash(&CrashPlan::random(rng.next()))),
             _ => (Death::Process, image),
         };
-        // What a `Sync` store acknowledges is durable; a write that was not, and that an opening found all the same, is not before
-        // a checkpoint.
+        // Writes that a `Sync` store acknowledges are durable. Other writes that an opening found
+        // are durable only after a checkpoint.
         let keeps_all = death == Death::Process && self.tuning.durability != Durability::Buffered;
         visit.count(if death == Death::Power { "losses of power" } else { "processes killed" }, 1);
         let first = if keeps_all { marks.acknowledged } else { marks.durable };
@@ -209,7 +214,7 @@ impl Life {
     }
 }
 
-/// Counts what maintenance did to a store since it was opened.
+/// Counts the work of maintenance on a store since it was opened.
 fn count_maintenance(visit: &Visit, db: &Db) {
     let stats = db.stats();
     for keyspace in &stats.keyspaces {

@@ -1,4 +1,5 @@
-//! The pairs that a store holds after some of a plan's writes, and how many writes the pairs that were found have.
+//! The pairs that a store holds after some of a plan's writes, and the number of writes that gives
+//! the pairs that were found.
 
 use super::plan::{Change, Plan, write_of};
 use cantle::Db;
@@ -14,16 +15,16 @@ pub struct Stamp {
 
 pub type Pairs = BTreeMap<Vec<u8>, Stamp>;
 
-/// See the module.
+/// The contents of a store after some number of writes.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub pairs: Pairs,
-    /// How many writes there were.
+    /// Number of writes.
     pub writes: u64,
 }
 
 impl Model {
-    /// After so many writes.
+    /// The model after this number of writes.
     pub fn at(plan: &Plan, writes: u64) -> Self {
         let mut model = Self::default();
         while model.writes < writes {
@@ -32,7 +33,7 @@ impl Model {
         model
     }
 
-    /// Does the next write; `touched` is called with every key whose pair may have changed.
+    /// Applies the next write; `touched` is called with every key whose pair may have changed.
     pub fn apply(&mut self, changes: &[Change], mut touched: impl FnMut(&[u8])) {
         for change in changes {
             match change {
@@ -57,7 +58,7 @@ impl Model {
         self.writes += 1;
     }
 
-    /// The model that is as `found`: after some number of writes within the range, the greatest of these.
+    /// The model that equals `found`, with the greatest possible number of writes within the range.
     pub fn find(plan: &Plan, found: &Pairs, writes: RangeInclusive<u64>) -> Result<Self, String> {
         let mut model = Self::at(plan, *writes.start());
         let keys = found.keys().chain(model.pairs.keys());
@@ -93,7 +94,7 @@ impl Model {
     }
 }
 
-/// Everything that a store holds, as scans in both directions and gets say.
+/// All pairs of a store, read by scans in both directions and by gets, which must agree.
 pub fn read_all(db: &Db) -> Result<Pairs, String> {
     let cannot_read = |error| format!("cannot read: {error}");
     let mut pairs = Pairs::new();
@@ -119,7 +120,7 @@ pub fn read_all(db: &Db) -> Result<Pairs, String> {
     Ok(pairs)
 }
 
-/// Checks what a get of a key answers.
+/// Checks the result of a get.
 pub fn check_get(db: &Db, key: &[u8], expected: Option<&Stamp>) -> Result<(), String> {
     let name = key.escape_ascii();
     let found = db.get(key).map_err(|error| format!("cannot get {name}: {error}"))?;
@@ -155,7 +156,7 @@ mod tests {
                 let model = Model::at(&plan, writes);
                 let found =
                     Model::find(&plan, &model.pairs, writes.saturating_sub(40)..=writes + 40).unwrap();
-                // Deletes of what is not there change nothing.
+                // Deletes of missing keys change nothing.
                 assert!(found.writes >= writes && found.pairs == model.pairs);
                 let mut other = model.pairs.clone();
                 other.insert(b"another".to_vec(), Stamp { write: 1, len: 8 });

@@ -1,16 +1,16 @@
-//! The writes of a life: each follows from the seed and its number alone, so that whoever knows the seed and how many there were knows
-//! what the store holds.
+//! The writes of a life: each follows from the seed and its number alone, so that the seed and the
+//! number of writes determine the contents of the store.
 
 use crate::rng::Rng;
 use cantle::WriteBatch;
 use std::ops::Range;
 
-/// In which order new keys come.
+/// The order in which new keys are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Ascending,
     Descending,
-    /// Under each of some prefixes in the order of time.
+    /// In the order of time under each of some prefixes.
     Composite,
     Random,
 }
@@ -19,13 +19,14 @@ impl Order {
     pub const ALL: [Self; 4] = [Self::Ascending, Self::Descending, Self::Composite, Self::Random];
 }
 
-/// Lengths of a life's values, in bytes; 0 for all of the others.
+/// Lengths of a life's values, in bytes; 0 for a mix of the others.
 pub const VALUE_BYTES: [usize; 5] = [16, 100, 1000, 3000, 0];
 
 /// Prefixes of composite keys.
 const PREFIXES: u64 = 7;
 
-/// After so many bytes the kind of writes may change, but after so many writes at least and at most.
+/// Length of a season, in written bytes: then the kind of writes may change. Minimum and maximum
+/// numbers of writes follow.
 const SEASON_BYTES: u64 = 192 << 10;
 const SEASON_MIN: u64 = 40;
 const SEASON_MAX: u64 = 2000;
@@ -34,7 +35,7 @@ const SEASON_MAX: u64 = 2000;
 enum Season {
     Filling,
     Overwriting,
-    /// The oldest keys go.
+    /// The oldest keys are deleted.
     Deleting,
     Mixed,
 }
@@ -47,14 +48,14 @@ pub enum Change {
     DeleteRange(Range<Vec<u8>>),
 }
 
-/// What is written.
+/// The writes of a life.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub seed: u64,
     pub order: Order,
     /// 0 for all of [`VALUE_BYTES`].
     pub value_bytes: usize,
-    /// So many writes put new keys only.
+    /// Number of writes at the beginning that put new keys only.
     pub filling: u64,
 }
 
@@ -77,7 +78,8 @@ pub fn write_of(bytes: &[u8]) -> Option<u64> {
 }
 
 impl Plan {
-    /// The plan of a seed, which begins with so many bytes of new keys: 20 seeds in a row have every order and every length.
+    /// The plan of a seed, which begins with about this many bytes of new keys. 20 consecutive
+    /// seeds have every order and every length.
     pub fn of(seed: u64, filling_bytes: u64) -> Self {
         let (order, length) = (seed % 4, seed / 4 % 5);
         let (order, value_bytes) = (Order::ALL[order as usize], VALUE_BYTES[length as usize]);
@@ -85,7 +87,7 @@ impl Plan {
         Self { filling: filling_bytes / plan.mean_bytes(), ..plan }
     }
 
-    /// The key of a number; numbers grow from write to write.
+    /// The key with this number; numbers grow from write to write.
     pub fn key(&self, number: u64) -> Vec<u8> {
         let text = match self.order {
             Order::Ascending => format!("{number:010}"),
@@ -96,7 +98,8 @@ impl Plan {
         text.into_bytes()
     }
 
-    /// A range that begins at a key and ends some neighbours later: ten at most, or a hundred times as many.
+    /// A range that begins at a key and ends some neighbours later: at most 10, or 1,000 if it is
+    /// long.
     fn range(&self, number: u64, is_long: bool) -> Range<Vec<u8>> {
         let from = self.key(number);
         let common = match (self.order, is_long) {
@@ -109,7 +112,7 @@ impl Plan {
         from..to
     }
 
-    /// About how many bytes a write has.
+    /// Approximate number of bytes of a write.
     pub fn mean_bytes(&self) -> u64 {
         let value_bytes = match self.value_bytes {
             0 => VALUE_BYTES.iter().sum::<usize>() / (VALUE_BYTES.len() - 1),
@@ -159,7 +162,7 @@ impl Plan {
     }
 }
 
-/// What the store is given for a write.
+/// The batch that is written to the store.
 pub fn batch(write: u64, changes: &[Change]) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for change in changes {
@@ -182,7 +185,7 @@ mod tests {
             let mut bytes = value(77, len);
             assert_eq!((bytes.len(), write_of(&bytes)), (len, Some(77)));
             bytes[len - 1] ^= 1;
-            // The shortest have no room but for the number.
+            // The shortest values only have space for the number.
             assert_ne!(write_of(&bytes), Some(77));
             assert!(len == 8 || write_of(&bytes).is_none());
         }

@@ -1,21 +1,22 @@
-//! How the stores of a life are opened: with small chunks and logs, another way each time, or as by default.
+//! Options of the stores of a life: with small chunks and logs and random options at each opening,
+//! or with the defaults.
 
 use crate::layouts::{self, Tuned};
 use crate::rng::Rng;
 use cantle::{Durability, KeyspaceOptions, LayoutKind, Options};
 use std::time::Duration;
 
-/// What stays the same for one life.
+/// Properties that do not change during one life.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
     pub layout: LayoutKind,
     pub durability: Durability,
-    /// Everything but the budget is as by default.
+    /// True if everything except the budget has its default.
     pub is_default: bool,
 }
 
 impl Tuning {
-    /// The tuning of a seed: of 40 in a row the last 20 have the defaults.
+    /// The tuning of a seed: the last 20 of 40 consecutive seeds have the defaults.
     pub fn of(seed: u64, layout: LayoutKind) -> Self {
         let durability = match Rng::new(seed).below(6) {
             0..4 => Durability::Process,
@@ -30,7 +31,8 @@ impl Tuning {
         if self.is_default { 8 << 20 } else { 64 << 10 }
     }
 
-    /// How many bytes a store is filled with, about: one to six chunks, or somewhat more than one of the usual size.
+    /// Approximate number of bytes that fill a store: one to six chunks, or slightly more than one
+    /// of the default size.
     pub fn filling_bytes(self, seed: u64) -> u64 {
         let quarters = if self.is_default { 5 } else { 4 + Rng::new(!seed).below(21) };
         self.chunk_bytes() / 4 * quarters

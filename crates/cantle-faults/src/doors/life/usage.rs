@@ -1,5 +1,5 @@
-//! Hard use of an open store: hot gets until chunks are loaded and split, scans, writes, merges, with readers beside it, all of it
-//! compared with the model.
+//! Heavy use of an open store: hot gets until chunks are loaded and split, scans, writes, merges,
+//! with concurrent readers. All results are compared with the model.
 
 use super::model::{Model, check_get, stamp_of};
 use super::plan::{Plan, batch};
@@ -8,25 +8,26 @@ use cantle::{Db, Durability};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Readers beside the one who writes.
+/// Number of readers besides the writer.
 const READERS: u64 = 2;
-/// Keys that are read most often lie side by side, so many of them.
+/// Number of hot keys, which are neighbours.
 const HOT: u64 = 64;
-/// Rounds of hot gets at least, each followed by a pause: maintenance chooses what to load every 80 ms.
+/// Minimum number of rounds of hot gets, each followed by a pause: maintenance chooses chunks to
+/// load every 80 ms.
 const ROUNDS: u64 = 10;
-/// A tick of maintenance, and a little.
+/// Slightly longer than a tick of maintenance.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Who hears how far the writes have come.
+/// Receives the progress of the writes.
 pub trait Watch: Sync {
     fn begun(&self);
-    /// The write returned; `is_durable`: and so is everything before it.
+    /// The write returned. If `is_durable`, it and all writes before it are durable.
     fn finished(&self, is_durable: bool);
-    /// What has returned is durable.
+    /// All writes that have returned are durable.
     fn all_is_durable(&self);
 }
 
-/// One store at work.
+/// The use of one store.
 pub struct Usage<'a, W> {
     pub db: &'a Db,
     pub plan: &'a Plan,
@@ -35,13 +36,13 @@ pub struct Usage<'a, W> {
 }
 
 impl<W: Watch> Usage<'_, W> {
-    /// Writes so many times and does nothing else, as who loads a store.
+    /// Makes this number of writes without reads, as a bulk load does.
     pub fn fill(&self, model: &mut Model, writes: u64) -> Result<(), String> {
         self.write_until(model, model.writes + writes)?;
         self.is_sound()
     }
 
-    /// Reads what was found, then writes so many times and reads meanwhile.
+    /// Reads the recovered pairs, then makes this number of writes with concurrent reads.
     pub fn run(&self, model: &mut Model, rng: &mut Rng, writes: u64) -> Result<(), String> {
         self.heat(model, rng)?;
         let is_over = AtomicBool::new(false);
@@ -67,7 +68,7 @@ impl<W: Watch> Usage<'_, W> {
         self.is_sound()
     }
 
-    /// Gets of keys side by side and of any, until maintenance has seen them.
+    /// Gets of neighbouring and of random keys, until maintenance has noticed them.
     fn heat(&self, model: &Model, rng: &mut Rng) -> Result<(), String> {
         let number = 4 * model.writes.max(1);
         for round in 0..ROUNDS {
@@ -77,7 +78,7 @@ impl<W: Watch> Usage<'_, W> {
                 let key = self.plan.key(number);
                 check_get(self.db, &key, model.pairs.get(&key))?;
             }
-            // The end, too, however the keys come.
+            // Includes the greatest keys, in every order of writes.
             for (key, stamp) in model.pairs.iter().rev().take(HOT as usize) {
                 check_get(self.db, key, Some(stamp))?;
             }
@@ -89,7 +90,7 @@ impl<W: Watch> Usage<'_, W> {
         self.is_sound()
     }
 
-    /// A part of a scan, up or down.
+    /// A part of a scan, ascending or descending.
     fn scan(&self, model: &Model, rng: &mut Rng) -> Result<(), String> {
         let from = self.plan.key(rng.below(4 * model.writes.max(1)));
         let is_up = rng.below(2) == 0;
@@ -113,7 +114,7 @@ impl<W: Watch> Usage<'_, W> {
         Ok(())
     }
 
-    /// Reads beside a writer: what is found must be what somebody put.
+    /// Reads concurrent with the writer: every value found must be one that some write put.
     fn read_beside(&self, rng: &mut Rng, near: u64) -> Result<(), String> {
         let hot = 4 * near.saturating_sub(rng.below(HOT));
         for _ in 0..HOT {

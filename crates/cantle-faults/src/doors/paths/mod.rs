@@ -1,10 +1,10 @@
 //! Directories are renamed, replaced and destroyed under open stores, the working directory changes, openings race, and
 //! handles are left after closing.
-//!
-//! A world has some directories, each with at most one store. Random operations on it are compared with a model that
-//! knows directories by what they are, not by their paths: whatever happens to a path, each store holds what was
-//! written to it by way of its own handles. Worlds are in memory, where lock files can be removed between the opening
-//! and the lock, and in a process of its own on a real file system, where the working directory changes.
+//! A world has some directories, each with at most one store. Random operations on it are compared
+//! with a model that identifies directories by themselves, not by their paths: after any change of
+//! paths, each store holds the pairs that were written through its own handles. Some worlds are in
+//! memory, where lock files can be removed between the opening and the lock. Others are in a
+//! process of their own on a real file system, where the working directory changes.
 
 mod race;
 mod world;
@@ -43,7 +43,7 @@ fn in_memory(visit: &Visit, seed: u64) {
     visit.count("worlds in memory", 1);
 }
 
-/// The working directory is a process's: another one plays it.
+/// The working directory belongs to a process, so a child process runs this world.
 fn on_disk(visit: &Visit, seed: u64) {
     let root = crate::files::dir_in_memory().unwrap_or_else(|error| panic!("{error}"));
     let part = Part {
@@ -56,7 +56,7 @@ fn on_disk(visit: &Visit, seed: u64) {
     let mut command = part.command(&visit.program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("no child: {error}"));
-    // Open until it is done: it ends with it.
+    // The pipe stays open until the child is done, as the child ends with it.
     let stdin = child.stdin.take();
     let output = child.wait_with_output().unwrap_or_else(|error| panic!("no child: {error}"));
     drop(stdin);
@@ -68,7 +68,8 @@ fn on_disk(visit: &Visit, seed: u64) {
     visit.count("worlds on disk", 1);
 }
 
-/// Plays a world, in a process that does nothing else. How many states of stores were checked.
+/// Runs a world, in a process that does nothing else. Returns the number of states of stores that
+/// were checked.
 pub fn play(part: &Part) -> u64 {
     let mut world = World::new(Place::Disk(part.path.clone()), part.layout, part.seed);
     (0..STEPS).for_each(|_| world.step());

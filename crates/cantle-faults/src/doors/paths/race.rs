@@ -1,4 +1,5 @@
-//! Threads open, use and destroy one store on a real file system: at no moment do two of them have it.
+//! Threads open, use and destroy one store on a real file system: at no moment do two of them have
+//! it open.
 
 use crate::rng::Rng;
 use crate::visit::Visit;

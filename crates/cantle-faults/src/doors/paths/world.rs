@@ -1,4 +1,4 @@
-//! Directories with stores, what is done to them, and what each store must hold.
+//! Directories with stores, the operations on them, and the pairs that each store must hold.
 
 use crate::layouts;
 use crate::rng::Rng;
@@ -18,22 +18,22 @@ const KEYS: u64 = 400;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Where a world is.
+/// The place of a world.
 pub enum Place {
     Memory(MemVfs),
     /// Below a directory, for a process that may change its working directory.
     Disk(PathBuf),
 }
 
-/// A directory, whatever its path.
+/// A directory, independent of its path.
 struct Directory {
     name: usize,
-    /// What its store holds, if it has one.
+    /// The pairs of its store, if it has one.
     pairs: Option<Pairs>,
     db: Option<Db>,
 }
 
-/// Handles of a store that was closed, and a value that was read with what it was.
+/// Handles of a closed store, with a value that was read and its expected bytes.
 struct Left {
     db: Db,
     keyspace: Keyspace,
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// A path of something below the place, as somebody in the working directory may spell it.
+    /// A path below the place, in one of the spellings that are possible in the working directory.
     fn spell(&mut self, name: &str) -> PathBuf {
         let plain = self.rng.below(2) == 0;
         match &self.place {
@@ -116,7 +116,7 @@ impl World {
         (!open.is_empty()).then(|| open[self.rng.below(open.len() as u64) as usize])
     }
 
-    /// One operation.
+    /// Runs one operation.
     pub fn step(&mut self) {
         let name = self.rng.below(NAMES.len() as u64) as usize;
         match self.rng.below(20) {
@@ -202,7 +202,7 @@ impl World {
         self.directories[at].pairs = Some(pairs);
     }
 
-    /// Renames a directory, be there an open store in it or not.
+    /// Renames a directory, with or without an open store in it.
     fn rename(&mut self, name: usize) {
         let to = self.rng.below(NAMES.len() as u64) as usize;
         let Some(at) = self.find(name).filter(|_| self.find(to).is_none() && to != name) else { return };
@@ -240,7 +240,8 @@ impl World {
         }
     }
 
-    /// Somebody else destroys or creates the store after its lock file was opened, and may keep it.
+    /// Another process destroys or creates the store after its lock file was opened, and may keep
+    /// it open.
     fn race(&mut self, name: usize) {
         let Place::Memory(memory) = &self.place else { return };
         let at = self.find(name);
@@ -263,7 +264,7 @@ impl World {
             Verdict::Pass
         });
         self.history.push(format!("race for {}: {has_store}, {keeps}, {exclusive}", NAMES[name]));
-        // One that wants no store is turned away at once if there is one.
+        // An opening that requires a new store is refused at once if there is one.
         let exclusive = exclusive && !has_store;
         let opened = self.options().vfs(Arc::new(fault)).error_if_exists(exclusive).open(NAMES[name]);
         let kept = kept.lock().unwrap().take();
@@ -283,7 +284,7 @@ impl World {
         self.directories[at].pairs = Some(Pairs::new());
     }
 
-    /// Closes a store, and may leave handles of every kind.
+    /// Closes a store, and may keep handles of every kind.
     fn close(&mut self) {
         let Some(at) = self.any_open() else { return };
         let Some(db) = self.directories[at].db.take() else { return };
@@ -305,14 +306,15 @@ impl World {
         if leaves == 1 {
             self.must(db.close());
         } else {
-            // A close that was left to the last handle would never come.
+            // Handles exist: a close that waits for the last of them would never return.
             let done = std::thread::scope(|scope| scope.spawn(|| db.close()).join().unwrap());
             self.must(done);
         }
         self.left.push(Left { db, keyspace, snapshot, range, cursor, transaction, value });
     }
 
-    /// Handles that were left say that the store is closed, whoever has it now, and go.
+    /// Handles of closed stores report that the store is closed, even if it is open again
+    /// elsewhere. Then they are dropped.
     fn look_at_handles(&mut self) {
         self.note("look at the handles that are left".into());
         let keep = self.rng.below(2) == 0;
@@ -371,7 +373,8 @@ impl World {
         self.checked += 1;
     }
 
-    /// Copies as the death of the process and a loss of power leave them hold everything, wherever it is by now.
+    /// Copies as the death of the process and a loss of power leave them hold all pairs, at the
+    /// present paths.
     pub fn check_crashes(&mut self) {
         let Place::Memory(memory) = &self.place else { return };
         let memory = memory.clone();
@@ -384,7 +387,7 @@ impl World {
                 let Some(pairs) = self.directories[at].pairs.clone() else { continue };
                 let options = self.options().vfs(Arc::new(image.clone())).create_if_missing(false);
                 let (path, backup) = (NAMES[self.directories[at].name], format!("backup {at}"));
-                // First by somebody who may not write, and gives it to somebody who may.
+                // First opened read-only, and backed up; the backup is then opened for writing.
                 let reader = self.must(options.clone().read_only(true).open(path));
                 self.must(reader.backup(&backup));
                 self.compare(&reader, &pairs);
@@ -398,7 +401,7 @@ impl World {
         }
     }
 
-    /// Closes all and opens each again. How many states were compared so far.
+    /// Closes all stores and opens each again. Returns the number of states compared so far.
     pub fn check(&mut self) -> u64 {
         while self.any_open().is_some() {
             self.close();
