@@ -42,7 +42,7 @@ enum Action {
     Report {
         /// The run's directory
         dir: PathBuf,
-        /// Where to write it [default: report.html in the run's directory]
+        /// The file to write [default: report.html in the run's directory]
         #[arg(long)]
         html: Option<PathBuf>,
         /// Print the comparison of every cell as a table in Markdown, too
@@ -53,9 +53,9 @@ enum Action {
     Reference(reference::Args),
     /// Write a generated trace as text
     Trace(trace::Args),
-    /// What can be measured
+    /// List the engines that can be measured
     Engines,
-    /// What a suite consists of
+    /// List the figures and cells of a suite
     Figures {
         /// The suite
         #[arg(default_value = "evendb")]
@@ -82,15 +82,16 @@ struct RunArgs {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Sizes of data sets in the paper's GB, before scaling, instead of those that each experiment has
+    /// Sizes of data sets in the paper's GB, before scaling, instead of those of each experiment
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<u64>,
 
-    /// Sizes of the analytics trace, instead of those
+    /// Sizes of the analytics trace, instead of the paper's
     #[arg(long, value_delimiter = ',')]
     trace_sizes: Vec<u64>,
 
-    /// Of these only cells whose names have one of these in them, as in zipf-composite or E100/
+    /// Among these figures only cells whose names contain one of these words, as in zipf-composite
+    /// or E100/
     #[arg(long, value_delimiter = ',')]
     cells: Vec<String>,
 
@@ -108,19 +109,21 @@ struct Common {
     #[arg(long, value_parser = parse_size)]
     memory: Option<u64>,
 
-    /// Memory that engines are told to use, as a share of the limit: the paper's 12 of 16 GB
+    /// Memory budget of the engines, as a share of the limit: the paper's 12 of 16 GB
     #[arg(long, default_value_t = 0.75, value_parser = parse_share)]
     budget: f64,
 
-    /// What an acknowledged write survives
+    /// The failure that an acknowledged write survives
     #[arg(long, value_enum, default_value_t = Durability::Process)]
     durability: Durability,
 
-    /// Threads that run operations, where an experiment is not about their number [default: as many as cores]
+    /// Threads that run operations, in experiments that do not vary their number [default: as many
+    /// as cores]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: Option<u64>,
 
-    /// Threads of each engine beside them [default: Cantle's, half the cores, at least 1 and at most 4]
+    /// Background threads of each engine [default: Cantle's, half the cores, at least 1 and at most
+    /// 4]
     #[arg(long)]
     background_threads: Option<usize>,
 
@@ -132,23 +135,23 @@ struct Common {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     step: Duration,
 
-    /// The same of a step that only writes, unless each write is synced: stores put work off, and short steps do not see it
+    /// The longest time of a step that only writes, unless each write is synced: stores defer work, which short steps do not show
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     writing_step: Duration,
 
-    /// Of keys, values and order
+    /// Seed of keys, values and order
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// A file of which each turn holds an exclusive lock (`flock`), on a machine with other work that heeds it
+    /// A file that each turn locks exclusively (`flock`), on a machine with other work that uses the same lock
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
 
-    /// Where results and report go [default: bench/results/SUITE]
+    /// Directory of results and report [default: bench/results/SUITE]
     #[arg(long)]
     out: Option<PathBuf>,
 
-    /// Where stores are while they are measured: on the device that is to be measured [default: in --out]
+    /// Directory of the stores during the measurements: on the device that is to be measured [default: in --out]
     #[arg(long)]
     work: Option<PathBuf>,
 }
@@ -156,7 +159,7 @@ struct Common {
 /// Memory of the paper's container.
 const PAPER_MEMORY_BYTES: f64 = 16.0 * (1u64 << 30) as f64;
 
-/// Does what was asked; whether everything succeeded.
+/// Runs the command. Returns true if everything succeeded.
 pub fn run(command: Command) -> Result<bool> {
     match command.action {
         Action::Worker => worker::run().map(|()| true),
@@ -202,7 +205,7 @@ pub fn run(command: Command) -> Result<bool> {
     }
 }
 
-/// The suite that a run had.
+/// The suite of a run.
 fn suite_of(plan: &Plan) -> Result<Suite> {
     if plan.suite == "replay" {
         return Ok(replay(plan));

@@ -1,11 +1,11 @@
-//! The one error of the lab: a text for whoever started it.
+//! The only error of the lab: a text for the user.
 
 use std::fmt;
 
-/// What went wrong, in words.
+/// The description of a failure.
 pub struct Failure(pub String);
 
-/// What most functions here return.
+/// The result type of most functions here.
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -34,7 +34,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Says what was attempted on which file.
+/// The failure of an action on a file.
 pub fn on<E: fmt::Display>(what: &str, path: &std::path::Path) -> impl FnOnce(E) -> Failure {
     move |error| Failure(format!("cannot {what} {}: {error}", path.display()))
 }

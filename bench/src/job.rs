@@ -1,4 +1,4 @@
-//! What a child process is told to do with one store.
+//! The work of a child process with one store.
 
 use crate::engine::{Durability, Settings, Spec};
 use cantle_workloads::analytics::Shape;
@@ -8,31 +8,31 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A child's whole work: open, take the steps, close.
+/// The whole work of a child: open, run the steps, close.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Which engine.
+    /// The engine.
     pub engine: Spec,
-    /// How it is opened.
+    /// The settings with which it is opened.
     pub settings: Settings,
-    /// What is done, in this order.
+    /// The steps, in this order.
     pub steps: Vec<Step>,
     /// Threads that run operations.
     pub threads: u64,
     /// The longest time of a measured step.
     pub seconds_max: f64,
-    /// The same of one that only writes.
+    /// The longest time of a step that only writes.
     pub writing_seconds_max: f64,
-    /// Of everything random; the same for every engine.
+    /// Seed of everything random; the same for every engine.
     pub seed: u64,
-    /// Wait to be killed instead of closing the store.
+    /// True if the child waits to be killed instead of closing the store.
     pub hold: bool,
 }
 
 impl Job {
     /// The longest time of a step.
     pub fn longest(&self, step: &Step) -> Duration {
-        // Synced writes take what a sync takes, and leave nothing behind that piles up.
+        // Synced writes take as long as a sync, and leave no deferred work.
         let piles_up = step.only_writes() && self.settings.durability != Durability::Sync;
         Duration::from_secs_f64(if piles_up { self.writing_seconds_max } else { self.seconds_max })
     }
@@ -42,7 +42,7 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Put so many records in key order, and sync. Not measured.
+    /// Put this number of records in key order, and sync. Not measured.
     Load {
         /// Records.
         records: u64,
@@ -53,13 +53,13 @@ pub enum Step {
         name: String,
         /// The mix of operations.
         workload: Workload,
-        /// Which records.
+        /// The distribution of the records that it touches.
         distribution: Option<Distribution>,
         /// The skew.
         theta: f64,
-        /// Records that there are.
+        /// Number of existing records.
         records: u64,
-        /// Gets before it that fill caches.
+        /// Number of gets before it, to fill caches.
         warmup: u64,
         /// Operations.
         operations: u64,
@@ -73,7 +73,7 @@ pub enum Step {
         /// Events.
         events: u64,
     },
-    /// Query the last minute of apps, while events go on.
+    /// Query the last minute of apps, while new events are ingested.
     Analyse {
         /// The name under which it is reported.
         name: String,
@@ -94,7 +94,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether nothing is read.
+    /// True if the step only writes.
     pub fn only_writes(&self) -> bool {
         match self {
             Self::Load { .. } | Self::Ingest { .. } => true,
@@ -103,7 +103,7 @@ impl Step {
         }
     }
 
-    /// The name under which it is reported, if it is.
+    /// The name under which it is reported, if it is reported.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Load { .. } => None,

@@ -1,4 +1,4 @@
-//! What a run leaves behind: `run.json`, and in `results.jsonl` one line per trial.
+//! The files of a run: `run.json`, and `results.jsonl` with one line per trial.
 
 use crate::engine::{Durability, Spec};
 use crate::measure::latency::Percentiles;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The circumstances of a run; a run is resumed only under the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What is asked for.
+    /// The plan of the run.
     pub plan: Plan,
     /// The command lines.
     pub commands: Vec<String>,
@@ -19,22 +19,22 @@ pub struct Run {
     pub revision: String,
     /// The machine.
     pub machine: BTreeMap<String, String>,
-    /// Whether the limit of memory was in force; if not, why.
+    /// The reason why the limit of memory was not in force, if it was not.
     pub memory_limit_missing: Option<String>,
 }
 
-/// What decides the figures.
+/// The parameters that determine the figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The suite's name.
     pub suite: String,
-    /// The figures that were picked, or the trace that is replayed.
+    /// The selected figures, or the trace that is replayed.
     pub only: Vec<String>,
-    /// Parts of names of the cells that were picked.
+    /// Parts of the names of the selected cells.
     pub cells: Vec<String>,
     /// Sizes of data sets, if not the paper's.
     pub sizes: Vec<u64>,
-    /// Sizes of the analytics trace, if not those.
+    /// Sizes of the analytics trace, if not the paper's.
     pub trace_sizes: Vec<u64>,
     /// Engines, in the order of their turns.
     pub engines: Vec<Spec>,
@@ -42,33 +42,35 @@ pub struct Plan {
     pub scale: f64,
     /// The memory limit.
     pub memory_bytes: u64,
-    /// Memory that stores are told to use.
+    /// Memory budget of the stores.
     pub budget_bytes: u64,
-    /// What an acknowledged write survives.
+    /// The failure that an acknowledged write survives.
     pub durability: Durability,
     /// Threads that run operations.
     pub threads: u64,
-    /// Threads of the stores.
+    /// Background threads of the stores.
     pub background_threads: usize,
     /// Turns of each engine.
     pub rounds: u64,
     /// The longest time of a measured step.
     pub seconds_max: f64,
-    /// The same of one that only writes: a store can put its sorting off for a while, and is to be seen doing it.
+    /// The longest time of a step that only writes: stores can defer sorting for a while, and the
+    /// step must be long enough to show it.
     pub writing_seconds_max: f64,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Whether results of both may stand side by side: they differ in what was picked, at most.
+    /// True if results of both are comparable: they may only differ in the selection.
     pub fn is_as(&self, other: &Self) -> bool {
         let of =
             |plan: &Self| Self { only: Vec::new(), cells: Vec::new(), engines: Vec::new(), ..plan.clone() };
         of(self) == of(other)
     }
 
-    /// Adds what another run with the same circumstances picked. Of figures and cells, nothing named is everything.
+    /// Adds the selection of another run with the same circumstances. An empty list of figures or
+    /// cells means all.
     fn join(&mut self, other: &Self) {
         for (ours, theirs) in [(&mut self.only, &other.only), (&mut self.cells, &other.cells)] {
             if ours.is_empty() || theirs.is_empty() {
@@ -91,7 +93,7 @@ impl Run {
     }
 }
 
-/// Appends what is not there.
+/// Appends the items that are missing.
 fn join<T: Clone + PartialEq>(ours: &mut Vec<T>, theirs: &[T]) {
     for item in theirs {
         if !ours.contains(item) {
@@ -111,50 +113,50 @@ pub struct Trial {
     pub round: u64,
     /// Seconds since 1970 when it ended.
     pub ended_at: u64,
-    /// What was measured, or why nothing was.
+    /// The measurements, or the reason for a failure.
     pub outcome: Result<Outcome, String>,
 }
 
-/// What a child process measured.
+/// The measurements of a child process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The engine's version.
     pub version: String,
     /// Its configuration.
     pub configuration: String,
-    /// Where it does not do what the others do.
+    /// Differences between its behaviour and that of the other engines.
     pub caveats: Vec<String>,
-    /// What could not be measured, and why.
+    /// Measures that are missing, with reasons.
     pub notes: Vec<String>,
-    /// Opening the store.
+    /// Time to open the store, in ms.
     pub open_ms: f64,
-    /// Closing it.
+    /// Time to close it, in ms.
     pub close_ms: f64,
-    /// The most memory of the control group, page cache included.
+    /// Peak memory of the control group, page cache included.
     pub group_peak_bytes: Option<u64>,
-    /// What the control group read from and wrote to devices, from the opening to the end.
+    /// Bytes that the control group read from and wrote to devices, from the opening to the end.
     pub group_device_bytes: Option<(u64, u64)>,
-    /// Blocks a second that the device read at random of its files before its turn.
+    /// Random reads per second of blocks of the store's files, measured before the engine's turn.
     #[serde(default)]
     pub device_reads: Option<f64>,
-    /// What was measured of each step, by its name.
+    /// The measurements of each step, by its name.
     pub steps: BTreeMap<String, Measured>,
 }
 
-/// What was measured of one step.
+/// The measurements of one step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Operations that finished.
     pub operations: u64,
-    /// From the first to the last.
+    /// Time from the first operation to the last, in s.
     pub seconds: f64,
     /// By kind of operation.
     pub latency: BTreeMap<String, Percentiles>,
     /// Over time.
     pub timeline: Timeline,
-    /// What the kernel counted of the process, the final sync included.
+    /// The kernel's counters of the process, the final sync included.
     pub counters: Counters,
-    /// What the device did, for whomever.
+    /// Counters of the device, for all processes.
     pub device: Option<DeviceCounters>,
     /// Processor cycles.
     pub cycles: Option<u64>,
@@ -166,9 +168,10 @@ pub struct Measured {
     pub gets: u64,
     /// Rows that scans returned.
     pub rows: u64,
-    /// Reads that found nothing where something is: each is an error of the store or of its adapter.
+    /// Reads that found nothing although the record exists: each is an error of the store or of its
+    /// adapter.
     pub missing: u64,
-    /// Values of another key, rows out of order: likewise.
+    /// Values of another key, or rows out of order: errors likewise.
     pub wrong: u64,
     /// Peak resident memory.
     pub peak_resident_bytes: Option<u64>,
@@ -176,7 +179,7 @@ pub struct Measured {
     pub space: Space,
     /// The sync at the end.
     pub sync_s: f64,
-    /// What the store counted of itself meanwhile: differences, of gauges as of counters.
+    /// Changes of the store's own statistics during the step, of gauges as of counters.
     pub figures: BTreeMap<String, f64>,
 }
 

@@ -1,4 +1,5 @@
-//! Every workload, every adapter of Cantle and every reference at a tiny size: that the lab works, not how fast anything is.
+//! Runs every workload, every adapter of Cantle and every reference at a tiny size: a test that the
+//! lab works, not a measurement.
 
 use crate::engine::{Durability, Spec};
 use crate::failure::{Failure, Result};
@@ -15,15 +16,15 @@ const OPERATIONS: u64 = 500;
 /// Operations of steps with long scans.
 const SCANS: u64 = 50;
 
-/// The one cell of which every variant of Cantle is run.
+/// The only cell that is run with every variant of Cantle.
 const ABLATION: &str = "A/zipf-composite/4GB/ablation";
 
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Small chunks, so that there are some.
+/// Small chunks, so that there are several.
 const CHUNKS: &str = "chunk_bytes=65536";
 
-/// Runs the whole suite, a replay and the references; whether every read was right.
+/// Runs the whole suite, a replay and the references. Returns true if every read was right.
 pub fn run() -> Result<bool> {
     let dir = tempfile::Builder::new().prefix("cantle-lab-smoke-").tempdir()?;
     let specs = [format!("cantle:{CHUNKS}"), format!("cantle-published:{CHUNKS}"), "btree".into()];
@@ -72,13 +73,14 @@ pub fn run() -> Result<bool> {
     Ok(sound && reference::smoke()?)
 }
 
-/// One cell of each shape, with few operations: those of many threads and of every setting differ in numbers only.
+/// One cell of each shape, with few operations: cells that only differ in numbers of threads or in
+/// settings are left out.
 fn tiny(suite: &Suite) -> Result<Vec<suite::Cell>> {
     let mut cells = Vec::new();
     let mut shapes = std::collections::BTreeSet::new();
     for cell in &suite.cells {
         let mut cell = cell.clone();
-        // The skew is a number too.
+        // The skew is a number, too.
         let words: Vec<&str> =
             cell.id.split('/').map(|word| word.split("-0.").next().unwrap_or(word)).collect();
         let is_ablation = cell.id == ABLATION;
@@ -104,7 +106,7 @@ fn tiny(suite: &Suite) -> Result<Vec<suite::Cell>> {
     Ok(cells)
 }
 
-/// Says what went wrong.
+/// Reports failures and wrong reads.
 fn check(suite: &Suite, trials: &[Trial]) -> bool {
     let mut sound = true;
     let mut say = |trial: &Trial, what: String| {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// What to generate.
+/// The arguments.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file to write
@@ -20,11 +20,11 @@ pub struct Args {
     #[arg(long, value_enum, requires = "records")]
     workload: Option<Workload>,
 
-    /// Which records
+    /// Distribution of the records
     #[arg(long, value_enum, default_value = "zipf-composite")]
     distribution: Distribution,
 
-    /// The skew
+    /// Skew of the distribution
     #[arg(long, default_value_t = 0.99)]
     theta: f64,
 
@@ -36,17 +36,17 @@ pub struct Args {
     #[arg(long, default_value_t = 100_000)]
     events: u64,
 
-    /// Operations behind the load, or behind the events
+    /// Operations after the load, or after the events
     #[arg(long, default_value_t = 100_000)]
     operations: u64,
 
-    /// Of everything random
+    /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 impl Args {
-    /// So much of the analytics trace.
+    /// This number of events and operations of the analytics trace.
     pub fn analytics(file: &Path, events: u64, operations: u64) -> Self {
         Self {
             file: file.into(),
@@ -61,7 +61,7 @@ impl Args {
     }
 }
 
-/// Writes it.
+/// Generates and writes a trace.
 pub fn run(args: &Args) -> Result {
     let file = File::create(&args.file).map_err(on("create", &args.file))?;
     let mut writer = Writer::new(BufWriter::new(file))?;

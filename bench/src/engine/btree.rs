@@ -1,4 +1,4 @@
-//! A `BTreeMap` behind a `RwLock`: no store, but what one in memory is up against.
+//! A `BTreeMap` in a `RwLock`: not a store, but a reference for stores whose data are in memory.
 
 use super::{Engine, Opened, Settings, Spec};
 use crate::failure::Result;
@@ -10,7 +10,7 @@ type Map = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 struct Locked(RwLock<Map>);
 
-/// Empty, whatever the directory holds.
+/// An empty map; the directory is ignored.
 pub fn open(_: &Spec, _: &Settings) -> Result<Opened> {
     Ok(Opened {
         engine: Box::new(Locked(RwLock::default())),

@@ -7,17 +7,18 @@ use std::collections::BTreeMap;
 
 struct Cantle(Db);
 
-/// With its defaults, refined by what the spec says.
+/// Opens Cantle with its defaults, changed by the spec's settings.
 pub fn open(spec: &Spec, settings: &Settings) -> Result<Opened> {
     open_over(LayoutOptions::from, "defaults", spec, settings)
 }
 
-/// With the settings of the published EvenDB, refined by what the spec says.
+/// Opens Cantle with the settings of the published EvenDB, changed by the spec's settings.
 pub fn open_published(spec: &Spec, settings: &Settings) -> Result<Opened> {
     open_over(LayoutOptions::as_published, "LayoutOptions::as_published", spec, settings)
 }
 
-/// `layout=NAME` names the layout; every setting that is none of the store's or of any keyspace is one of its options.
+/// `layout=NAME` names the layout. A setting that belongs neither to the store nor to all keyspaces
+/// is an option of the layout.
 fn open_over(
     variant: fn(LayoutKind) -> LayoutOptions,
     about: &str,
@@ -77,7 +78,7 @@ impl Engine for Cantle {
     }
 
     fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result {
-        // As of the others: pairs are lent.
+        // As with the other stores, pairs are not copied.
         let mut cursor = match to {
             Some(to) => self.0.cursor(from..to),
             None => self.0.cursor(from..),
@@ -107,7 +108,7 @@ impl Engine for Cantle {
     }
 }
 
-/// Numbers by their path: `gets_served.munk`. The one keyspace that the lab uses is left out of the path.
+/// Numbers by their path: `gets_served.munk`. The only keyspace of the lab is left out of the path.
 fn flatten(path: &str, value: &serde_json::Value, into: &mut Figures) {
     let join = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
     match value {

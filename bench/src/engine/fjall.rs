@@ -10,9 +10,10 @@ struct Fjall {
     durability: Durability,
 }
 
-/// Defaults with the memory and the threads that all are given.
+/// Opens fjall with its defaults, and the run's memory and threads.
 pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
-    // As for RocksDB: room for four memtables in a quarter of the budget; fjall counts them apart from its cache.
+    // As for RocksDB: four memtables in a quarter of the budget; fjall charges them separately from
+    // its cache.
     let memtable = (settings.budget_bytes / 16).clamp(1 << 20, 64 << 20);
     let cache = settings.budget_bytes.saturating_sub(memtable * 4);
     let db = Database::builder(&settings.dir)
@@ -36,7 +37,7 @@ pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
 impl Fjall {
     fn persist(&self) -> Result {
         match self.durability {
-            // Every write reaches the kernel by itself.
+            // Every write reaches the kernel anyway.
             Durability::Process => Ok(()),
             Durability::Sync => Ok(self.db.persist(PersistMode::SyncData)?),
         }

@@ -1,8 +1,8 @@
-//! LevelDB, or any library with its C API (`leveldb=PATH.so`), loaded when it is asked for.
+//! LevelDB, or any library with its C API (`leveldb=PATH.so`), loaded on demand.
 //!
-//! `unsafe` is the calls of foreign functions. Their contracts are those of `leveldb/c.h`: handles are valid from
-//! their `create` or `open` to their `destroy` or `close`, databases may be used by any thread, iterators by one, and
-//! errors and values are freed by `leveldb_free`.
+//! `unsafe` code only calls foreign functions. Their contracts are those of `leveldb/c.h`: handles
+//! are valid from their `create` or `open` to their `destroy` or `close`, databases may be used by
+//! any thread, iterators by one, and errors and values are freed by `leveldb_free`.
 #![expect(unsafe_code, reason = "a C API")]
 
 use super::{Durability, Engine, Opened, Settings, Spec};
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// What is tried when no library is named; the first is Debian's.
+/// Names to try if no library is named; the first is Debian's.
 const NAMES: [&str; 2] = ["libleveldb.so.1d", "libleveldb.so"];
 
 /// Bits of the Bloom filter per key.
@@ -29,7 +29,8 @@ macro_rules! api {
 
         impl Api {
             fn load(library: Library) -> Result<Self> {
-                // SAFETY: the types are those of leveldb/c.h, and the library stays loaded as long as the functions.
+                // SAFETY: the types are those of leveldb/c.h, and the library stays loaded as long
+                // as the functions.
                 unsafe {
                     Ok(Self {
                         $($name: *library.get(concat!("leveldb_", stringify!($name), "\0").as_bytes())?,)*
@@ -78,23 +79,25 @@ struct LevelDb {
     sync_options: Handle,
 }
 
-// SAFETY: LevelDB's databases and options may be used by any thread; iterators stay on the stack of one call.
+// SAFETY: LevelDB's databases and options may be used by any thread; iterators stay on the stack of
+// one call.
 unsafe impl Send for LevelDb {}
 // SAFETY: as above.
 unsafe impl Sync for LevelDb {}
 
-/// Filters, cache and buffer for the memory that all are given.
+/// Opens LevelDB with filters, cache and buffer for the run's memory.
 pub fn open(spec: &Spec, settings: &Settings) -> Result<Opened> {
     let (library, name) = load(spec.library.as_deref())?;
     let version = version(&library);
     let api = Api::load(library)?;
-    // LevelDB has two memtables, the one that is written to and the one that is being flushed.
+    // LevelDB has two memtables: one that is written to and one that is being flushed.
     let write_buffer = (settings.budget_bytes / 8).clamp(1 << 20, 64 << 20);
     let cache = settings.budget_bytes.saturating_sub(2 * write_buffer).max(1 << 20);
     std::fs::create_dir_all(&settings.dir)?;
     let path = CString::new(settings.dir.as_os_str().as_bytes())?;
     let mut error = ptr::null_mut();
-    // SAFETY: every handle comes from its `create` and is never destroyed, as they last as long as the process.
+    // SAFETY: every handle comes from its `create` and is never destroyed, as they last as long as
+    // the process.
     let store = unsafe {
         let options = (api.options_create)();
         (api.options_set_create_if_missing)(options, 1);
@@ -147,12 +150,12 @@ fn version(library: &Library) -> String {
 }
 
 impl LevelDb {
-    /// Takes over the text of an error, if there is one.
+    /// Returns the text of an error, if there is one, and frees it.
     fn check(&self, error: *mut c_char) -> Result {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: not null, so it is a text that is ours to free.
+        // SAFETY: not null, so it is a text that this function must free.
         unsafe {
             let text = CStr::from_ptr(error).to_string_lossy().into_owned();
             (self.api.free)(error.cast());
@@ -195,7 +198,8 @@ impl Engine for LevelDb {
 
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (mut error, mut length) = (ptr::null_mut(), 0);
-        // SAFETY: open handles, a slice that lives through the call; the value is ours and freed after its last use.
+        // SAFETY: open handles, a slice that lives through the call; the value is freed here after
+        // its last use.
         unsafe {
             let value = (self.api.get)(
                 self.db,
@@ -217,7 +221,7 @@ impl Engine for LevelDb {
 
     fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result {
         let mut error = ptr::null_mut();
-        // SAFETY: the iterator lives in this call; what it lends is used before it moves on.
+        // SAFETY: the iterator lives in this call; its bytes are used before it moves.
         unsafe {
             let iterator = (self.api.create_iterator)(self.db, self.read_options);
             (self.api.iter_seek)(iterator, from.as_ptr().cast(), from.len());
@@ -242,12 +246,13 @@ impl Engine for LevelDb {
     }
 
     fn sync(&self) -> Result {
-        // A synced write carries those before it. The key sorts before all of the workloads'.
+        // A synced write makes the writes before it durable, too. The key sorts before all keys of
+        // the workloads.
         self.put_with(self.sync_options, b"\0sync", b"")
     }
 
     fn close(self: Box<Self>) -> Result {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the database is not used any more.
         unsafe { (self.api.close)(self.db) };
         Ok(())
     }

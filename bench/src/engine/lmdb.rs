@@ -1,4 +1,4 @@
-//! LMDB, by way of heed.
+//! LMDB, through heed.
 
 use super::{Durability, Engine, Opened, Pair, Settings, Spec};
 use crate::failure::Result;
@@ -6,7 +6,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 use std::ops::Bound;
 
-/// Addresses, not memory: more than any run writes.
+/// Address space, not memory: more bytes than any run writes.
 const MAP_BYTES: usize = 1 << 40;
 
 struct Lmdb {
@@ -14,15 +14,16 @@ struct Lmdb {
     database: Database<'static, Bytes, Bytes>,
 }
 
-/// Defaults, without read-ahead, which would fetch megabytes for a record on some devices.
+/// Opens LMDB with its defaults, without read-ahead, which would read megabytes for a record on
+/// some devices.
 pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
     std::fs::create_dir_all(&settings.dir)?;
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES);
     let no_sync = settings.durability == Durability::Process;
     #[expect(unsafe_code, reason = "heed's interface")]
-    // SAFETY: nobody else opens or changes the files of a run's store while it is open, and the flags keep the
-    // locking that LMDB has by default.
+    // SAFETY: no other process opens or changes the files of a run's store while it is open, and
+    // the flags keep the locking that LMDB has by default.
     let env = unsafe {
         options.flags(EnvFlags::NO_READ_AHEAD | if no_sync { EnvFlags::NO_SYNC } else { EnvFlags::empty() });
         options.open(&settings.dir)?

@@ -1,9 +1,9 @@
-//! The stores under measurement, each behind one small adapter in a file of its own.
+//! The stores under measurement, each with one small adapter in a file of its own.
 //!
-//! An adapter opens its store with the settings that all stores of a run share (memory, durability, background
-//! threads), says how it was configured and what of the settings it could not keep, and hands out [`Engine`]. Everything
-//! is measured outside of it. Which adapters there are is decided by cargo features: none of the peers is compiled
-//! unless it is asked for.
+//! An adapter opens its store with the settings that all stores of a run share (memory, durability,
+//! background threads). It returns an [`Engine`], a description of the configuration, and the
+//! settings that it could not apply. All measurements are made outside of the adapters. Cargo
+//! features select the adapters: a peer is only compiled if it is requested.
 
 mod btree;
 mod cantle;
@@ -29,41 +29,42 @@ use std::path::{Path, PathBuf};
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// What a store counts of itself, by its own names: differences of two are reported.
+/// A store's own statistics, by their names. Differences of two are reported.
 pub type Figures = BTreeMap<String, f64>;
 
 /// An open store. Every method may be called from any thread at any time.
 pub trait Engine: Send + Sync {
-    /// Writes one pair; it survives what the settings say when this returns.
+    /// Writes one pair, which is as durable as the settings demand when this returns.
     fn put(&self, key: &[u8], value: &[u8]) -> Result;
 
     /// Removes one pair.
     fn delete(&self, key: &[u8]) -> Result;
 
-    /// Writes many pairs, in whatever way is fastest for the store. For loading, which is not measured.
+    /// Writes many pairs in the fastest way of the store. For loading, which is not measured.
     fn put_all(&self, pairs: &[Pair]) -> Result {
         pairs.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
-    /// Hands the value of `key` to `read`; whether there is one.
+    /// Passes the value of `key` to `read`. Returns true if there is one.
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Hands the pairs from `from` to `read` in key order, up to `to` (not included) and at most `rows`.
+    /// Passes the pairs from `from` to `read` in key order, up to `to` (not included) and at most
+    /// `rows`.
     fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result;
 
     /// Makes everything written before durable.
     fn sync(&self) -> Result;
 
-    /// What the store counts of itself.
+    /// The store's own statistics.
     fn figures(&self) -> Figures {
         Figures::new()
     }
 
-    /// Ends it in order.
+    /// Closes the store.
     fn close(self: Box<Self>) -> Result;
 }
 
-/// What an acknowledged write survives.
+/// The failure that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
@@ -73,28 +74,28 @@ pub enum Durability {
     Sync,
 }
 
-/// What every store of a run is given.
+/// Settings that all stores of a run share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where the store is.
+    /// The store's directory.
     pub dir: PathBuf,
     /// Memory for its caches and buffers.
     pub budget_bytes: u64,
-    /// What an acknowledged write survives.
+    /// The failure that an acknowledged write survives.
     pub durability: Durability,
-    /// Threads for what it does beside the operations: the default of Cantle on this machine, unless said otherwise.
+    /// Number of background threads: Cantle's default on this machine, unless the run sets it.
     pub background_threads: usize,
 }
 
 /// A store that has been opened.
 pub struct Opened {
-    /// It.
+    /// The engine.
     pub engine: Box<dyn Engine>,
-    /// How it was configured, for the report.
+    /// Its configuration, for the report.
     pub configuration: String,
-    /// Where it does not do what the others do.
+    /// Differences between its behaviour and that of the other engines.
     pub caveats: Vec<String>,
-    /// What is measured.
+    /// The version of the store.
     pub version: String,
 }
 
@@ -104,9 +105,10 @@ type Open = fn(&Spec, &Settings) -> Result<Opened>;
 struct Adapter {
     name: &'static str,
     about: &'static str,
-    /// Extensions of files that it writes once: after it was closed, whoever opens it reads or removes them.
+    /// Extensions of files that it writes once: after a close, an opening only reads or removes
+    /// them.
     written_once: &'static [&'static str],
-    /// The feature that compiles it; empty if it always is.
+    /// The feature that compiles it; empty if it is always compiled.
     feature: &'static str,
     /// `None` if it is not compiled.
     open: Option<Open>,
@@ -163,7 +165,8 @@ fn adapters() -> [Adapter; 9] {
     ]
 }
 
-/// Whether an engine writes a file of this name once, so that copies of a closed store may share it.
+/// True if an engine writes a file of this name once, so that copies of a closed store may share
+/// it.
 pub fn is_written_once(spec: &Spec, file: &Path) -> bool {
     let extension = file.extension().unwrap_or_default();
     let adapter = adapters().into_iter().find(|adapter| adapter.name == spec.name);
@@ -175,7 +178,7 @@ pub fn open(spec: &Spec, settings: &Settings) -> Result<Opened> {
     (find(&spec.name)?.1)(spec, settings)
 }
 
-/// Whether an engine of this name can be opened; the error says why not.
+/// Checks that an engine of this name can be opened; the error is the reason if not.
 pub fn check(spec: &Spec) -> Result {
     find(&spec.name).map(drop)
 }
@@ -194,7 +197,7 @@ fn find(name: &str) -> Result<(Adapter, Open)> {
     }
 }
 
-/// Names, and whether they are compiled in, for people.
+/// A list of the engines, with the features that compile the missing ones.
 pub fn list() -> Vec<String> {
     let line = |adapter: Adapter| {
         let missing = if adapter.open.is_some() {
@@ -207,7 +210,7 @@ pub fn list() -> Vec<String> {
     adapters().into_iter().map(line).collect()
 }
 
-/// The version of a crate, as the lab's lock file has it.
+/// The version of a crate in the lab's lock file.
 pub fn locked_version(package: &str) -> String {
     let lock = include_str!("../../Cargo.lock");
     let heading = format!("name = \"{package}\"\nversion = \"");

@@ -1,4 +1,4 @@
-//! redb. It knows writes that survive a loss of power and writes that survive nothing, and no third kind.
+//! redb. Its writes survive either a loss of power or nothing; there is no third kind.
 
 use super::{Durability, Engine, Opened, Pair, Settings, Spec};
 use crate::failure::Result;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("default");
 
-/// How often a commit is durable where not every one has to be: as often as Cantle takes a checkpoint.
+/// Interval between durable commits if not every one must be durable: that of Cantle's checkpoints.
 const DURABLE_EVERY: Duration = Duration::from_secs(5);
 
 struct Redb {
@@ -17,14 +17,14 @@ struct Redb {
     durable_at: Mutex<Instant>,
 }
 
-/// Defaults with the memory that all are given.
+/// Opens redb with its defaults and the run's memory.
 pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
     std::fs::create_dir_all(&settings.dir)?;
     let mut builder = Database::builder();
     builder.set_cache_size(usize::try_from(settings.budget_bytes)?);
     let db = builder.create(settings.dir.join("data.redb"))?;
     let store = Redb { db, durability: settings.durability, durable_at: Mutex::new(Instant::now()) };
-    // Readers want the table to exist.
+    // Readers need the table to exist.
     let transaction = store.db.begin_write()?;
     transaction.open_table(TABLE)?;
     transaction.commit()?;
@@ -45,7 +45,8 @@ pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
 }
 
 impl Redb {
-    /// A transaction that is durable if every one is or if the last durable one is long ago.
+    /// A transaction that is durable if every one must be, or if the last durable one is older than
+    /// the interval.
     fn begin(&self) -> Result<WriteTransaction> {
         let mut transaction = self.db.begin_write()?;
         let mut durable_at = self.durable_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +102,7 @@ impl Engine for Redb {
     }
 
     fn sync(&self) -> Result {
-        // An empty commit carries those before it.
+        // An empty durable commit makes the commits before it durable, too.
         Ok(self.db.begin_write()?.commit()?)
     }
 

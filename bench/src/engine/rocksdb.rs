@@ -1,4 +1,4 @@
-//! RocksDB, as it comes and tuned for the memory it is given.
+//! RocksDB, with its defaults and tuned for the run's memory.
 
 use super::{Durability, Engine, Figures, Opened, Pair, Settings, Spec};
 use crate::failure::{Failure, Result};
@@ -12,7 +12,7 @@ struct RocksDb {
     write_options: WriteOptions,
 }
 
-/// Defaults, without compression.
+/// Opens RocksDB with its defaults, without compression.
 pub fn open_default(_: &Spec, settings: &Settings) -> Result<Opened> {
     open(options(), "defaults; compression none".into(), settings)
 }
@@ -20,16 +20,20 @@ pub fn open_default(_: &Spec, settings: &Settings) -> Result<Opened> {
 /// Bits of the Bloom filter per key.
 const BLOOM_BITS: f64 = 10.0;
 
-/// RocksDB counts flushes among the jobs and wants a thread for them beside the one that compacts.
+/// Minimum number of jobs: RocksDB counts flushes among them and needs a thread for flushes besides
+/// the one that compacts.
 const JOBS_MIN: usize = 2;
 
-/// Filters, caches and buffers that follow the budget, background jobs as for Cantle.
+/// Opens RocksDB with filters, caches and buffers that follow the budget, and as many background
+/// jobs as Cantle.
 pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
     let budget = settings.budget_bytes;
-    // Two memtables of an eighth each, or of the default's 64 MB: smaller ones are compacted more often. A third for
-    // moments, so that writers need not wait for a flush. Half for blocks, somewhat more than the third of the memory that
-    // RocksDB's guide has; it takes the rest for filters, indexes and what the allocator leaves empty. With all of the rest
-    // for blocks, it was killed for reaching a limit of four thirds of the budget.
+    // Two memtables of an eighth of the budget each, or of the default's 64 MB: smaller ones are
+    // compacted more often. A third one at times, so that writers need not wait for a flush. Half
+    // of the budget is for blocks, slightly more than the third of the memory that RocksDB's guide
+    // recommends. RocksDB uses the rest for filters, indexes and memory that the allocator leaves
+    // empty. With all of the rest for blocks, it was killed because it reached a limit of four
+    // thirds of the budget.
     let write_buffer = (budget / 8).clamp(1 << 20, 64 << 20);
     let cache_bytes = (budget / 2).max(1 << 20);
     let jobs = settings.background_threads.max(JOBS_MIN);
@@ -98,7 +102,7 @@ impl Engine for RocksDb {
     }
 
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        // Pinned: the value is not copied where the block cache has it.
+        // Pinned: the value is not copied if it is in the block cache.
         Ok(self.db.get_pinned(key)?.map(|value| read(&value)).is_some())
     }
 

@@ -1,4 +1,4 @@
-//! Which engine, and with which of its own settings: `cantle`, `leveldb=PATH.so`, `cantle:munks=off`.
+//! The engine and its own settings: `cantle`, `leveldb=PATH.so`, `cantle:munks=off`.
 
 use crate::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
@@ -19,18 +19,18 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// An engine as it is.
+    /// An engine without settings.
     pub fn plain(name: &str) -> Self {
         Self { name: name.into(), library: None, settings: BTreeMap::new() }
     }
 
-    /// The same with one setting more.
+    /// The same engine with one more setting.
     pub fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.settings.insert(name.into(), value.to_string());
         self
     }
 
-    /// Reads one or, for `rocksdb`, which stands for both configurations, two.
+    /// Parses one spec, or two for `rocksdb`, which names both configurations.
     pub fn parse(text: &str) -> Result<Vec<Self>> {
         if text == "rocksdb" {
             return Ok(vec![Self::plain("rocksdb-default"), Self::plain("rocksdb-tuned")]);
@@ -49,12 +49,12 @@ impl Spec {
         Ok(vec![spec])
     }
 
-    /// Whether this is Cantle, in whatever configuration.
+    /// True for Cantle, in any configuration.
     pub fn is_cantle(&self) -> bool {
         self.name.starts_with("cantle")
     }
 
-    /// Whether it keeps nothing on disk, so that a data set cannot be copied to it.
+    /// True if the engine keeps nothing on disk, so that a data set cannot be copied to it.
     pub fn is_volatile(&self) -> bool {
         self.name == "btree"
     }

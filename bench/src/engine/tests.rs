@@ -1,4 +1,4 @@
-//! Every adapter that is compiled, against a map.
+//! Compares every compiled adapter with a map.
 
 use super::*;
 use cantle_workloads::generator::Random;
@@ -74,7 +74,7 @@ fn adapters_do_what_a_map_does_and_keep_it() {
             if !spec.is_volatile() {
                 let reopened = open(&spec, &settings).unwrap().engine;
                 compare(reopened.as_ref(), &model, &name);
-                // What the next round leaves must not depend on this one.
+                // The next round must not depend on the data of this one.
                 model.keys().for_each(|key| reopened.delete(key).unwrap());
                 reopened.close().unwrap();
             }

@@ -1,13 +1,16 @@
-//! Processor cycles over all threads of the process (Tucana's measure), where the machine has such a counter.
+//! Processor cycles over all threads of the process (Tucana's measure), if the machine has such a
+//! counter.
 
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
-/// Cycles since it was made, of the thread that made it and of all that were started afterwards.
+/// Cycles since it was made, of the thread that made it and of all threads that were started
+/// afterwards.
 pub struct Cycles(Option<Counter>);
 
 impl Cycles {
-    /// To be made before the store's threads are. The text says why there is none.
+    /// Must be called before the store starts its threads. The text is the reason if there is no
+    /// counter.
     pub fn start() -> (Self, Option<String>) {
         let counter =
             Builder::new(Hardware::CPU_CYCLES).observe_self().inherit(true).include_kernel().build();
@@ -18,7 +21,7 @@ impl Cycles {
         }
     }
 
-    /// The number by now.
+    /// The number of cycles so far.
     pub fn now(&mut self) -> Option<u64> {
         self.0.as_mut()?.read().ok()
     }

@@ -4,21 +4,21 @@ use crate::failure::{Result, on};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The hierarchies of control groups that this machine has for memory.
+/// The kinds of control groups for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     V1,
     V2,
 }
 
-/// A group of its own for one process; removed when this is dropped and the process has ended.
+/// A group for one process; removed when this is dropped, if the process has ended.
 #[derive(Debug)]
 pub struct Group {
     kind: Kind,
     dir: PathBuf,
 }
 
-/// Where memory groups are made, if they are.
+/// The directory in which memory groups are made, if there is one.
 fn hierarchy() -> Option<(Kind, PathBuf)> {
     let v2 = Path::new("/sys/fs/cgroup");
     if fs::read_to_string(v2.join("cgroup.controllers")).is_ok_and(|names| has_word(&names, "memory")) {
@@ -33,13 +33,15 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 impl Group {
-    /// A group named `name` whose processes have `limit_bytes` of memory, page cache included, and no swap.
+    /// A group named `name` whose processes have `limit_bytes` of memory, page cache included, and
+    /// no swap.
     pub fn new(name: &str, limit_bytes: u64) -> Result<Self> {
         let Some((kind, parent)) = hierarchy() else {
             return Err(crate::failure::Failure::new("this machine has no memory control groups"));
         };
         if kind == Kind::V2 {
-            // It is there already where another program uses it; elsewhere writing the limit fails and says so.
+            // If another program uses the controllers, they are enabled already. If not, writing
+            // the limit fails and reports it.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory +io");
         }
         let dir = parent.join(name);
@@ -49,14 +51,14 @@ impl Group {
             Kind::V1 => group.write("memory.limit_in_bytes", &limit_bytes.to_string())?,
             Kind::V2 => {
                 group.write("memory.max", &limit_bytes.to_string())?;
-                // Without swap accounting there is no such file, and mostly no swap.
+                // Without swap accounting this file does not exist, and mostly there is no swap.
                 let _ = group.write("memory.swap.max", "0");
             }
         }
         Ok(group)
     }
 
-    /// Moves a process into it.
+    /// Moves a process into the group.
     pub fn add(&self, process: u32) -> Result {
         self.write("cgroup.procs", &process.to_string())
     }
@@ -66,7 +68,7 @@ impl Group {
         fs::write(&path, text).map_err(on("write", &path))
     }
 
-    /// The most memory that its processes and their page cache have taken.
+    /// Peak memory of its processes and their page cache.
     pub fn peak_bytes(&self) -> Option<u64> {
         let file = match self.kind {
             Kind::V1 => "memory.max_usage_in_bytes",
@@ -75,7 +77,7 @@ impl Group {
         fs::read_to_string(self.dir.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// How often a process of the group was killed because the limit was reached.
+    /// Number of processes of the group that were killed because the limit was reached.
     pub fn kills(&self) -> u64 {
         let file = match self.kind {
             Kind::V1 => "memory.oom_control",
@@ -86,7 +88,8 @@ impl Group {
         line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Bytes that the group has read from and written to devices, where the kernel attributes them (version 2).
+    /// Bytes that the group has read from and written to devices, if the kernel attributes them
+    /// (version 2).
     pub fn device_bytes(&self) -> Option<(u64, u64)> {
         if self.kind == Kind::V1 {
             return None;
@@ -101,12 +104,12 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What a process left in the page cache goes to the parent; nothing is to be done about a failure.
+        // The remaining page cache is charged to the parent. A failure is ignored.
         let _ = fs::remove_dir(&self.dir);
     }
 }
 
-/// Removes groups of runs that were interrupted: those that are named after a process that is no more.
+/// Removes groups of interrupted runs: those named after a process that does not exist any more.
 fn remove_stale() {
     let Some((_, parent)) = hierarchy() else { return };
     let Ok(entries) = fs::read_dir(parent) else { return };
@@ -125,10 +128,10 @@ pub fn name(number: u64) -> String {
     format!("{NAME}{}-{number}", std::process::id())
 }
 
-/// What names of groups begin with; the number of the process that made them follows.
+/// Prefix of the names of groups; the number of the process that made them follows.
 const NAME: &str = "cantle-lab-";
 
-/// Whether a limit can be had here, and if not, why.
+/// Checks that a limit can be set here; the error is the reason if not.
 pub fn probe() -> Result {
     remove_stale();
     Group::new(&name(u64::MAX), 1 << 30).map(drop)

@@ -8,17 +8,17 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Longest latency that is told apart: an hour. Longer ones count as this.
+/// The longest latency that is distinguished: an hour. Longer ones are recorded as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits that are kept.
 const DIGITS: u8 = 3;
 
-/// One thread's, or all threads', operations of one kind.
+/// Latencies of the operations of one kind, of one thread or of all.
 #[derive(Debug, Clone)]
 pub struct Latencies(Histogram<u64>);
 
-/// What is kept of them, in nanoseconds.
+/// Summary of latencies, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Operations.
@@ -27,15 +27,15 @@ pub struct Percentiles {
     pub mean_ns: f64,
     /// Median.
     pub p50_ns: u64,
-    /// 90 in 100 were at most as slow.
+    /// 90 of 100 operations took at most this long.
     pub p90_ns: u64,
-    /// 95 in 100.
+    /// 95 of 100.
     pub p95_ns: u64,
-    /// 99 in 100.
+    /// 99 of 100.
     pub p99_ns: u64,
-    /// 999 in 1,000.
+    /// 999 of 1,000.
     pub p99_9_ns: u64,
-    /// 9,999 in 10,000.
+    /// 9,999 of 10,000.
     pub p99_99_ns: u64,
     /// The slowest.
     pub max_ns: u64,
@@ -60,7 +60,7 @@ impl Latencies {
         Ok(self.0.add(&other.0)?)
     }
 
-    /// What is kept; `None` if there was no operation.
+    /// The summary; `None` if there was no operation.
     pub fn percentiles(&self) -> Result<Option<Percentiles>> {
         if self.0.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What is measured of a store, from outside of it.
+//! Measurements of a store from outside of it.
 
 pub mod cycles;
 pub mod group;

@@ -1,4 +1,4 @@
-//! What the kernel has counted for this process, and for the device under a directory.
+//! Counters of the kernel for this process, and for the device that a directory is on.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -8,13 +8,13 @@ use std::time::Duration;
 /// Counters of a process (`/proc/self/io`, rusage) at one moment, or the difference of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Bytes fetched from the device for it.
+    /// Bytes read from the device for the process.
     pub read_bytes: u64,
-    /// Bytes of pages that it made dirty, less those that were truncated away in time.
+    /// Bytes of pages that it made dirty, less those that were truncated before they were written.
     pub written_bytes: u64,
-    /// Bytes handed to the kernel by system calls: what the store chose to write.
+    /// Bytes that system calls passed to the kernel: the bytes that the store chose to write.
     pub write_call_bytes: u64,
-    /// Bytes asked of the kernel by system calls.
+    /// Bytes that system calls requested from the kernel.
     pub read_call_bytes: u64,
     /// System calls that read.
     pub read_calls: u64,
@@ -22,7 +22,7 @@ pub struct Counters {
     pub write_calls: u64,
     /// Seconds of processor time over all threads.
     pub processor_s: f64,
-    /// Those of them inside of the kernel, as it counts them: in ticks of 10 ms.
+    /// The part of this time inside of the kernel, which counts it in ticks of 10 ms.
     pub system_s: f64,
 }
 
@@ -43,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// What came after `earlier`.
+    /// The difference to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
@@ -63,7 +63,7 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Processor time of the calling thread: other processes are not in it.
+/// Processor time of the calling thread, without that of other processes.
 pub fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -82,18 +82,19 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The most memory of the process's own that was resident since it began or since [`reset_peak_resident`].
+/// Peak resident memory of the process since it began or since [`reset_peak_resident`].
 pub fn peak_resident_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:").map(|kib| kib * 1024)
 }
 
-/// Makes the peak start again from what is resident now, where the kernel allows it.
+/// Resets the peak to the present resident memory, if the kernel allows it.
 pub fn reset_peak_resident() {
-    // Not allowed: then the peak is that since the process began, and larger.
+    // If it is not allowed, the peak is that since the process began, and larger.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Bytes that the block device under a directory has read and written, by whomever; meaningful on an idle machine.
+/// Bytes that the block device of a directory has read and written, for all processes; only
+/// meaningful on an idle machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCounters {
     /// Bytes read.
@@ -103,17 +104,17 @@ pub struct DeviceCounters {
 }
 
 impl DeviceCounters {
-    /// Since the machine started; `None` where the directory is on no block device.
+    /// The counters since the machine started; `None` if the directory is not on a block device.
     pub fn of(dir: &Path) -> Option<Self> {
         let device = rustix::fs::stat(dir).ok()?.st_dev;
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
         let number = |at: usize| text.split_whitespace().nth(at)?.parse::<u64>().ok();
-        // Sectors are 512 bytes here whatever the device's are.
+        // Sectors are 512 bytes here, independent of the device.
         Some(Self { read_bytes: number(2)? * 512, written_bytes: number(6)? * 512 })
     }
 
-    /// What came after `earlier`.
+    /// The difference to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),

@@ -1,4 +1,4 @@
-//! How much of the disk a store occupies, now and over time.
+//! Disk space of a store, now and over time.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes that the file system has allocated to the files below `dir`. A file that vanishes meanwhile counts nothing.
+/// Bytes that the file system has allocated to the files below `dir`. A file that is removed at the
+/// same time counts 0.
 pub fn allocated_bytes(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let mut folders = vec![dir.to_path_buf()];
@@ -43,13 +44,13 @@ pub struct Space {
     pub samples: Vec<Sample>,
 }
 
-/// How often it is looked at; in long runs less often, so that there are at most [`SAMPLES_MAX`].
+/// Interval between samples; longer in long runs, so that there are at most [`SAMPLES_MAX`].
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Samples that are kept.
+/// Maximum number of samples.
 const SAMPLES_MAX: usize = 300;
 
-/// Looks at it while a workload runs.
+/// Takes samples while a workload runs.
 pub struct Sampler {
     start: Instant,
     next: Instant,
@@ -63,7 +64,8 @@ impl Sampler {
         Self { start, next: start, interval: INTERVAL, space: Space::default() }
     }
 
-    /// Takes a sample if one is due. A listing that fails while files come and go is repeated at the next call.
+    /// Takes a sample if one is due. A listing that fails while files come and go is repeated at
+    /// the next call.
     pub fn look(&mut self, dir: &Path, live_bytes: u64) {
         if Instant::now() >= self.next {
             self.sample(dir, live_bytes);
@@ -99,18 +101,18 @@ impl Space {
         live.map(|sample| sample.disk_bytes as f64 / sample.live_bytes as f64)
     }
 
-    /// Bytes on disk per live byte, at most.
+    /// Maximum of bytes on disk per live byte.
     pub fn amplification_max(&self) -> f64 {
         self.ratios().fold(0.0, f64::max)
     }
 
-    /// The mean over time.
+    /// Mean over time of bytes on disk per live byte.
     pub fn amplification_mean(&self) -> f64 {
         let (sum, count) = self.ratios().fold((0.0, 0), |(sum, count), ratio| (sum + ratio, count + 1));
         if count == 0 { 0.0 } else { sum / f64::from(count) }
     }
 
-    /// At the end.
+    /// Bytes on disk per live byte at the end.
     pub fn amplification_end(&self) -> f64 {
         self.ratios().last().unwrap_or(0.0)
     }
@@ -125,7 +127,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, vec![1; 100_000]).unwrap();
-        // Only then are its blocks allocated everywhere.
+        // Some file systems allocate blocks only at the sync.
         fs::File::open(&path).unwrap().sync_all().unwrap();
         let mut sampler = Sampler::new(Instant::now());
         for _ in 0..1_000 {

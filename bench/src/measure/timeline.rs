@@ -1,4 +1,4 @@
-//! Operations finished per interval: a mean hides stalls, this does not.
+//! Operations finished per interval. A mean hides stalls; these counts do not.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Length of the intervals that are counted.
 const FINE_MS: u64 = 100;
 
-/// Runs that are longer are reported by the second.
+/// Maximum number of short intervals in a report; longer runs are reported per second.
 const FINE_MAX: usize = 200;
 
 /// Counts of a thread, or of all.
@@ -31,7 +31,7 @@ impl Counts {
         }
     }
 
-    /// What is kept of them.
+    /// The summary.
     pub fn timeline(&self) -> Timeline {
         let seconds: Vec<u64> =
             self.0.chunks((1000 / FINE_MS) as usize).map(|second| second.iter().sum()).collect();
@@ -49,22 +49,23 @@ impl Counts {
 /// Operations over time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Length of an interval: a second, or in short runs less.
+    /// Length of an interval, in ms: a second, or less in short runs.
     pub interval_ms: u64,
     /// Operations that finished in each.
     pub counts: Vec<u64>,
-    /// Where there were few.
+    /// Stalls, as far as the counts show them.
     pub stalls: Stalls,
 }
 
-/// How unevenly operations finished.
+/// Measures of unevenness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// The longest time in which nothing finished, in whole tenths of a second.
+    /// The longest time in which no operation finished, in ms, in steps of 100 ms.
     pub longest_gap_ms: u64,
     /// The share of seconds with less than a tenth of the median second's operations.
     pub slow_seconds_share: f64,
-    /// The slowest second's operations as a share of the median second's; 1 in runs of less than three seconds.
+    /// The slowest second's operations as a share of the median second's; 1 in runs of less than
+    /// three seconds.
     pub slowest_second_share: f64,
 }
 
@@ -77,7 +78,7 @@ fn longest_gap(counts: &[u64]) -> u64 {
     longest
 }
 
-/// The median of whole seconds, and these.
+/// The median of complete seconds, and these seconds.
 fn whole(seconds: &[u64]) -> Option<(f64, &[u64])> {
     let (_, whole) = seconds.split_last()?;
     let mut sorted = whole.to_vec();
@@ -109,7 +110,7 @@ mod tests {
         let timeline = counts.timeline();
         assert_eq!((timeline.interval_ms, timeline.counts.len()), (100, 100));
         assert_eq!(timeline.stalls.longest_gap_ms, 2_500);
-        // Of nine whole seconds, two had nothing and one half.
+        // Two of the nine complete seconds had no operation and one had half as many.
         assert!((timeline.stalls.slow_seconds_share - 2.0 / 9.0).abs() < 1e-9, "{timeline:?}");
         assert_eq!(timeline.stalls.slowest_second_share, 0.0);
     }

@@ -28,7 +28,7 @@ impl Rounds {
         Self { median, least: at(0), most: at(sorted.len().saturating_sub(1)), rounds }
     }
 
-    /// This over that, round by round.
+    /// The ratios of this to that, round by round.
     fn over(&self, that: &Self) -> Self {
         Self::new(self.rounds.iter().zip(&that.rounds).map(|(this, that)| this / that).collect())
     }
@@ -43,18 +43,19 @@ impl Rounds {
 struct Side {
     name: &'static str,
     operations_per_s: Rounds,
-    /// Processor time of an operation: other work on the machine is not in it. Absent where others work for the side.
+    /// Processor time per operation, in ns, without that of other programs. `None` if other threads
+    /// work for the side.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ns: Option<Rounds>,
 }
 
-/// One side over another.
+/// The ratio of two sides.
 #[derive(Debug, Serialize)]
 struct Ratio {
     name: String,
     #[serde(flatten)]
     ratio: Rounds,
-    /// The median should not be below it.
+    /// Minimum of the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     floor: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +69,7 @@ pub struct Comparison {
     turn: String,
     sides: Vec<Side>,
     ratios: Vec<Ratio>,
-    /// True if all floors are kept, or one of them where only the lower counts.
+    /// True if all floors are reached, or one of them if only the lower counts.
     met: bool,
     #[serde(skip)]
     lower_counts: bool,
@@ -78,7 +79,7 @@ pub struct Comparison {
     /// Lines below the tables.
     #[serde(skip)]
     pub facts: Vec<String>,
-    /// Rows that were missing, or not those that were written.
+    /// Number of rows that were missing or wrong.
     pub wrong: u64,
 }
 
@@ -110,7 +111,7 @@ impl Comparison {
         comparison
     }
 
-    /// Adds the ratio of two sides by their numbers.
+    /// Adds the ratio of two sides, by their indexes.
     pub fn ratio(&mut self, this: usize, that: usize, floor: Option<f64>) {
         let (this, that) = (&self.sides[this], &self.sides[that]);
         let ratio = this.operations_per_s.over(&that.operations_per_s);
@@ -135,7 +136,7 @@ impl Comparison {
         self.met = if self.lower_counts { floors.any(|met| met) } else { floors.all(|met| met) };
     }
 
-    /// A paragraph for people, within 100 columns.
+    /// Prints a paragraph, within 100 columns.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let rounds = self.sides.first().map_or(0, |side| side.operations_per_s.rounds.len());
         writeln!(out, "\n{}, {rounds} rounds: {}\n", self.reference, self.turn)?;

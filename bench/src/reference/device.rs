@@ -8,7 +8,8 @@ use std::time::Instant;
 /// Bytes of one write: large enough that the system call does not show.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Writes a new file of `bytes` at `path`, syncs and removes it. Returns bytes per second, the sync included.
+/// Writes a new file of `bytes` at `path`, syncs and removes it. Returns bytes per second, the sync
+/// included.
 pub fn sequential_rate(path: &Path, bytes: u64) -> io::Result<f64> {
     // Not zeros, which some devices and file systems store as holes.
     let piece: Vec<u8> =

@@ -1,4 +1,4 @@
-//! The maps in memory that gets and scans are measured beside.
+//! The maps in memory that gets and scans are compared with.
 
 use super::each_record;
 use super::race::{Key, Touched};
@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A B-tree under a lock of readers and writers.
+/// A B-tree in a readers-writer lock.
 pub type Tree = RwLock<BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// A skip list without locks.

@@ -1,7 +1,9 @@
-//! `reference`: the store beside maps in memory and bare appends, in one process and on the same operations.
+//! `reference`: compares the store with maps in memory and bare appends, in one process and on the
+//! same operations.
 //!
-//! A round gives each side one turn, and ratios are of one round: other work on the machine weighs on all sides alike.
-//! The store has its defaults, and all of its chunks are in memory before the first round.
+//! A round gives each side one turn, and ratios are between turns of one round, since other work on
+//! the machine then slows all sides alike. The store has its defaults, and all of its chunks are in
+//! memory before the first round.
 
 mod comparison;
 mod device;
@@ -28,15 +30,16 @@ use std::time::{Duration, Instant};
 /// Rows of a scan.
 const SCAN_ROWS: usize = 100;
 
-/// The floors of gets beside the B-tree, of `get` beside `get_with`, and of scans.
+/// Minimum ratios: of gets to the B-tree, of `get` to `get_with`, and of scans.
 const FLOOR_GETS: f64 = 1.2;
 const FLOOR_OWNED: f64 = 0.85;
 const FLOOR_SCANS: f64 = 1.0;
 
-/// The most keys that each thread draws for a round: more would cost more to read than they add.
+/// Maximum number of keys that each thread draws for a round: with more, reading the keys would
+/// cost too much.
 const KEYS_MAX: u64 = 1 << 20;
 
-/// Warming ends when it has loaded no other chunk for this time.
+/// Warming ends when no other chunk was loaded for this time.
 const WARMING_STALLS: Duration = Duration::from_secs(10);
 
 /// The longest wait for background work.
@@ -88,7 +91,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Directory in which the store and the appends get a new one of their own [default: the system's temporary directory]
+    /// Directory in which the store and the appends get a new one of their own [default: the
+    /// system's temporary directory]
     #[serde(skip)]
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -143,7 +147,8 @@ struct Race<'a> {
     chooser: Chooser,
 }
 
-/// Runs the comparisons that the arguments name and prints each; whether every record was there and right.
+/// Runs the comparisons that the arguments name and prints each. Returns true if every record was
+/// present and right.
 pub fn run(args: &Args, out: &mut impl Write) -> Result<bool> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("cantle-lab-reference-");
@@ -195,7 +200,7 @@ pub fn run(args: &Args, out: &mut impl Write) -> Result<bool> {
     Ok(comparisons.iter().all(|comparison| comparison.wrong == 0))
 }
 
-/// A progress bar that goes when it is dropped.
+/// A progress bar that disappears when it is dropped.
 fn bar(title: &'static str, length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3} %");
     ProgressBar::new(length)
@@ -204,7 +209,7 @@ fn bar(title: &'static str, length: u64) -> ProgressBar {
         .with_finish(ProgressFinish::AndClear)
 }
 
-/// Hands the records `0..records` to `put`, in key order. The same seed gives the same values.
+/// Passes the records `0..records` to `put`, in key order. The same seed gives the same values.
 fn each_record(
     title: &'static str,
     values: &Values,
@@ -225,13 +230,13 @@ fn each_record(
     Ok(())
 }
 
-/// A counter over all keyspaces, after less before.
+/// Growth of a counter over all keyspaces, between the two statistics.
 fn grown(stats: &(Stats, Stats), counter: impl Fn(&KeyspaceStats) -> u64) -> u64 {
     let sum = |stats: &Stats| stats.keyspaces.iter().map(&counter).sum::<u64>();
     sum(&stats.1).saturating_sub(sum(&stats.0))
 }
 
-/// Chunks in memory, and all chunks.
+/// Number of chunks in memory, and of all chunks.
 fn munks_and_chunks(stats: &Stats) -> (u64, u64) {
     let add = |(munks, chunks), keyspace: &KeyspaceStats| {
         (munks + keyspace.chunk().map_or(0, |chunk| chunk.munks), chunks + keyspace.regions)
@@ -247,7 +252,7 @@ fn quiet(db: &Db) {
     }
 }
 
-/// Turns in which every thread does `operation`.
+/// Returns turns in which every thread runs `operation`.
 fn side<O>(operation: O) -> impl Fn(&Keys, Length) -> Result<Turn>
 where
     O: Fn(&Key, &mut Touched) -> Result + Sync,
@@ -255,14 +260,14 @@ where
     move |keys, length| race::turn(keys, length, |_| &operation)
 }
 
-/// The turns of a side under its name.
+/// The name of a side, with its turns.
 type Turns = (&'static str, Vec<Turn>);
 
-/// A side under its name.
+/// The name of a side, with its function.
 type Named<'a> = (&'static str, &'a dyn Fn(&Keys, Length) -> Result<Turn>);
 
 impl Race<'_> {
-    /// Reads records from everywhere until every chunk is in memory, or no more are loaded.
+    /// Reads records of all chunks until every chunk is in memory, or no more are loaded.
     fn warm(&self) -> Result<(u64, u64)> {
         let mut random = Random::stream(self.args.seed, u64::MAX - 3);
         let (mut most, mut last_load) = (0, Instant::now());
@@ -284,7 +289,7 @@ impl Race<'_> {
         Ok((munks, chunks))
     }
 
-    /// The number of keys, of 1,000, and of scans, of 20, that give something else in the store than in the maps.
+    /// The number of keys, of 1,000, and of scans, of 20, for which the store and the maps differ.
     fn differences(&self, maps: &Maps) -> Result<u64> {
         let mut chooser = self.chooser.clone();
         let mut random = Random::stream(self.args.seed, u64::MAX - 4);
@@ -312,8 +317,8 @@ impl Race<'_> {
         Ok(wrong)
     }
 
-    /// Rounds in which each of `sides` has a turn, after one that does not count. Returns the turns of each side, and
-    /// how many turns did not read the rows that they should have.
+    /// Runs rounds in which each of `sides` has a turn, after one that does not count. Returns the
+    /// turns of each side, and the number of turns that did not read the right number of rows.
     fn rounds(
         &self,
         title: &'static str,
@@ -408,7 +413,7 @@ impl Race<'_> {
             Ok(())
         });
         let sides: [Named<'_>; 3] = [("cursor", &cursor), ("BTreeMap", &tree), ("SkipMap", &list)];
-        // The keys exist: every scan has a row, and no more than asked for.
+        // The keys exist: every scan has at least one row, and at most the requested number.
         let check = |turn: &Turn| (turn.operations..=turn.operations * SCAN_ROWS as u64).contains(&turn.rows);
         let (turns, missing) = self.rounds("scans", &sides, check)?;
         let stats = (before, db.stats());
@@ -427,7 +432,7 @@ impl Race<'_> {
     }
 }
 
-/// The smoke test: every comparison, tiny; whether every record was there and right.
+/// The smoke test: every comparison, tiny. Returns true if every record was present and right.
 pub fn smoke() -> Result<bool> {
     let mut text = Vec::new();
     if run(&Args::tiny(), &mut text)? {

@@ -1,7 +1,7 @@
-//! Puts beside bare appends of the same records, and the rate that the device allows.
+//! Compares puts with bare appends of the same records, and with the rate of the device.
 //!
-//! A turn ends with its last put. The sync and the background work that are left then are waited for before the next
-//! side's turn, which they would slow down; a second ratio counts them in.
+//! A turn ends with its last put. The sync and the background work that remain then are waited for
+//! before the next side's turn, which they would slow down; a second ratio includes them.
 
 use super::comparison::Comparison;
 use super::race::{self, Key, Keys, Length};
@@ -17,13 +17,16 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Files that the bare appends go to, each for one range of keys: about as many as the store has logs.
+/// Number of files of the bare appends, each for one range of keys: about as many as the store has
+/// logs.
 const FILES: u64 = 100;
 
-/// Largest size of the file that measures the device: long enough that its sync is a small part of the time.
+/// Largest size of the file that measures the device: long enough that its sync is a small part of
+/// the time.
 const DEVICE_BYTES_MAX: u64 = 256 << 20;
 
-/// The floors: of the bare appends, and of the rate at which the device could write the bytes that a put costs.
+/// Minimum ratios: to the bare appends, and to the rate at which the device could write the bytes
+/// that a put costs.
 const FLOOR_APPENDS: f64 = 0.5;
 const FLOOR_DEVICE: f64 = 0.8;
 
@@ -50,12 +53,12 @@ fn record_of(key: &Key) -> u64 {
     key[4..].iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
-/// The file for a key: its record's place in the range of all.
+/// The file for a key, by the place of its record in the range of all.
 fn file_of(key: &Key, records: u64) -> u64 {
     record_of(key) * FILES / records.max(1)
 }
 
-/// The rates of one side's turns: of the operations alone, and with all that follows.
+/// The rates of one side's turns: of the operations alone, and with the work that follows.
 #[derive(Default)]
 struct Rates {
     alone: Vec<f64>,
@@ -130,7 +133,7 @@ pub fn compare(race: &Race<'_>, puts: u64, dir: &Path) -> Result<Comparison> {
     let user_bytes = done * RECORD_BYTES;
     let by_store =
         grown(&(stats, after), |keyspace| keyspace.log_bytes_written + keyspace.table_bytes_written);
-    // Where the kernel does not count (or the files lie in memory), the store does.
+    // If the kernel does not count (or the files are in memory), the store's counters are used.
     let is_counted = kernel >= user_bytes;
     let per_byte = |bytes: u64| bytes as f64 / user_bytes.max(1) as f64;
     let amplification = per_byte(if is_counted { kernel } else { by_store }).max(1.0);

@@ -1,7 +1,8 @@
 //! Turns: threads that repeat one operation over keys that were drawn before.
 //!
-//! Keys are drawn before the clock starts, since drawing one costs about as much as finding it in a map. All sides of
-//! a round get the same keys in the same order; a thread that has used all of its keys begins again with the first.
+//! Keys are drawn before the clock starts, since drawing one costs about as much as finding it in a
+//! map. All sides of a round get the same keys in the same order; a thread that has used all of its
+//! keys begins again with the first.
 
 use crate::failure::{Failure, Result};
 use crate::measure::process::thread_cpu_time;
@@ -14,11 +15,11 @@ use std::time::{Duration, Instant};
 /// A record's key.
 pub type Key = [u8; KEY_BYTES];
 
-/// The keys of one round, those of each thread apart.
+/// The keys of one round, separately for each thread.
 pub struct Keys(Vec<Vec<Key>>);
 
 impl Keys {
-    /// `counts` keys for each thread; `round` has random streams of its own.
+    /// Draws `counts` keys for each thread; `round` has random streams of its own.
     pub fn draw(chooser: &Chooser, records: u64, counts: &[u64], seed: u64, round: u64) -> Self {
         let draw = |thread: usize| {
             let mut random = Random::stream(Random::stream(seed, round).bits(), thread as u64);
@@ -29,16 +30,17 @@ impl Keys {
     }
 }
 
-/// How long a turn is.
+/// The length of a turn.
 #[derive(Debug, Clone, Copy)]
 pub enum Length {
-    /// For this time, over and over.
+    /// Repeats the keys for this time.
     Time(Duration),
-    /// Once through the keys.
+    /// Uses each key once.
     Once,
 }
 
-/// The rows that one thread has read, and a sum over them that keeps the compiler from leaving a read out.
+/// The rows that one thread has read, and a sum over them that prevents the compiler from removing
+/// a read.
 #[derive(Debug, Default)]
 pub struct Touched {
     rows: u64,
@@ -81,10 +83,10 @@ impl Turn {
     }
 }
 
-/// Operations between two looks at the clock.
+/// Number of operations between two reads of the clock.
 const BATCH: usize = 64;
 
-/// One turn. `prepare` makes the operation of a thread, with what that thread has for itself.
+/// Runs one turn. `prepare` makes the operation of a thread, with the thread's own state.
 pub fn turn<O>(keys: &Keys, length: Length, prepare: impl Fn(usize) -> O + Sync) -> Result<Turn>
 where
     O: FnMut(&Key, &mut Touched) -> Result,

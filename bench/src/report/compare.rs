@@ -8,26 +8,26 @@ use std::collections::BTreeMap;
 
 /// Trials by cell and engine.
 pub struct Results<'a> {
-    /// In the order of the run.
+    /// Engines in the order of the run.
     pub engines: Vec<Spec>,
     by_cell: BTreeMap<(&'a str, &'a Spec), Vec<&'a Trial>>,
 }
 
-/// The middle of the rounds, and the outermost of them.
+/// The median over the rounds, with the extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Middle {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub least: f64,
-    /// The most.
+    /// The maximum.
     pub most: f64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Middle {
-    /// Of at least one value.
+    /// The middle of these values; `None` without values.
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -35,14 +35,14 @@ impl Middle {
         Some(Self { median: (low + high) / 2.0, least, most, rounds: values.len() })
     }
 
-    /// Half of the distance between the outermost rounds as a share of the median.
+    /// Half of the distance between the extremes, as a share of the median.
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.most - self.least) / 2.0 / self.median }
     }
 }
 
 impl<'a> Results<'a> {
-    /// Sorts them.
+    /// Groups trials by cell and engine.
     pub fn new(run: &Run, trials: &'a [Trial]) -> Self {
         let mut by_cell: BTreeMap<(&str, &Spec), Vec<&Trial>> = BTreeMap::new();
         for trial in trials {
@@ -51,7 +51,7 @@ impl<'a> Results<'a> {
         Self { engines: run.plan.engines.clone(), by_cell }
     }
 
-    /// What an engine's turns at a cell gave.
+    /// The outcomes of an engine's turns at a cell.
     pub fn outcomes(&self, cell: &str, engine: &Spec) -> Vec<&'a Outcome> {
         self.trials(cell, engine).filter_map(|trial| trial.outcome.as_ref().ok()).collect()
     }
@@ -61,7 +61,7 @@ impl<'a> Results<'a> {
         found.into_iter().flat_map(|(_, trials)| trials.iter().copied())
     }
 
-    /// Why an engine has no result at a cell.
+    /// The reason why an engine has no result at a cell.
     pub fn failure(&self, cell: &str, engine: &Spec) -> Option<&'a str> {
         self.trials(cell, engine).find_map(|trial| trial.outcome.as_ref().err().map(String::as_str))
     }
@@ -72,7 +72,7 @@ impl<'a> Results<'a> {
         Middle::of(outcomes.iter().filter_map(|outcome| measure.of(outcome, step)).collect())
     }
 
-    /// The round of median throughput, of which timelines are shown.
+    /// The round of median throughput, whose timeline is shown.
     pub fn typical(&self, cell: &str, step: &str, engine: &Spec) -> Option<&'a Outcome> {
         let mut outcomes = self.outcomes(cell, engine);
         let key = |outcome: &&Outcome| Measure::Throughput.of(outcome, step).unwrap_or(0.0);
@@ -103,14 +103,14 @@ pub struct Comparison {
     pub rival: Option<(Spec, Middle)>,
     /// Cantle's throughput over the rival's.
     pub ratio: Option<f64>,
-    /// The ratio that the project set itself.
+    /// The ratio that the project has as its goal.
     pub goal: Option<f64>,
     /// Every engine's throughput, in the order of the run.
     pub all: Vec<(Spec, Option<Middle>)>,
 }
 
 impl Comparison {
-    /// Slower than the rival, slower than the goal, or neither: what is sorted by first.
+    /// The first key of the sort order: slower than the rival, slower than the goal, or neither.
     pub fn standing(&self) -> Standing {
         match (self.ratio, self.goal) {
             (Some(ratio), _) if ratio < 1.0 => Standing::Lost,
@@ -120,19 +120,19 @@ impl Comparison {
         }
     }
 
-    /// The ratio, or what it is of the goal: what is sorted by next.
+    /// The second key of the sort order: the ratio, as a share of the goal if there is one.
     fn share(&self) -> f64 {
         let ratio = self.ratio.unwrap_or(0.0);
         if self.standing() == Standing::Short { ratio / self.goal.unwrap_or(1.0) } else { ratio }
     }
 }
 
-/// How Cantle stands at a cell, the worst first.
+/// The result of Cantle at a cell, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Slower than the rival.
     Lost,
-    /// Not as much faster as it is to be.
+    /// Faster than the rival, but below the goal.
     Short,
     /// Faster.
     Won,
@@ -140,7 +140,8 @@ pub enum Standing {
     Alone,
 }
 
-/// The engines that Cantle is compared with: RocksDB in its configurations, or else whoever is no Cantle and no map.
+/// The engines that Cantle is compared with: RocksDB in its configurations, or else all engines
+/// that are neither Cantle nor a map.
 pub fn baseline(engines: &[Spec]) -> Vec<Spec> {
     let pick =
         |is: fn(&Spec) -> bool| engines.iter().filter(|engine| is(engine)).cloned().collect::<Vec<_>>();
@@ -152,7 +153,7 @@ pub fn baseline(engines: &[Spec]) -> Vec<Spec> {
     if stores.is_empty() { pick(|engine| !engine.is_cantle()) } else { stores }
 }
 
-/// Every cell that all engines had a turn at, the worst first.
+/// Every cell at which all engines had a turn, the worst first.
 pub fn comparisons(run: &Run, suite: &Suite, results: &Results) -> Vec<Comparison> {
     let Some(cantle) = results.engines.iter().find(|engine| engine.is_cantle()) else { return Vec::new() };
     let rivals = baseline(&results.engines);

@@ -1,14 +1,14 @@
-//! Where the device read one engine's files faster than another's.
+//! Cells at which the device read one engine's files faster than another's.
 
 use super::compare::{Middle, Results};
 use super::svg::number;
 use crate::suite::Suite;
 use crate::suite::measure::Measure;
 
-/// What rates may differ by before what depends on them is in doubt.
+/// Maximum ratio of the rates at which results are still comparable.
 const RATIO_MAX: f64 = 1.25;
 
-/// For each cell whose engines the device did not treat alike, what it gave them.
+/// For each cell at which the rates differ too much, the rate of each engine.
 pub fn uneven(suite: &Suite, results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in &suite.cells {

@@ -7,7 +7,7 @@ use crate::suite::measure::Measure;
 use crate::suite::{Figure, Panel, Point, Series, View};
 use std::fmt::Write;
 
-/// A section of the page; empty if nothing of it has been run.
+/// A section of the page; empty if none of its cells has been run.
 pub fn render(figure: &Figure, results: &Results) -> String {
     let panels: String = figure.panels.iter().map(|panel| panel_html(panel, results)).collect();
     if panels.is_empty() {
@@ -27,7 +27,8 @@ pub fn render(figure: &Figure, results: &Results) -> String {
     out
 }
 
-/// Cantle over the better rival, for each line of the first panels that show one measure.
+/// The ratio of Cantle to the better rival, for each line of the first panels that show one
+/// measure.
 fn reached(figure: &Figure, results: &Results) -> Option<String> {
     let cantle = results.engines.iter().find(|engine| engine.is_cantle())?;
     let rivals = baseline(&results.engines);
@@ -71,7 +72,7 @@ fn panel_html(panel: &Panel, results: &Results) -> String {
         View::Timeline => over_time(panel, "thousand operations/s", results, |outcome, step| {
             let timeline = &outcome.steps.get(step)?.timeline;
             let interval_s = timeline.interval_ms as f64 / 1e3;
-            // The last interval is cut off.
+            // The last interval is incomplete.
             let whole = timeline.counts.len().saturating_sub(1).max(1);
             let dots = timeline.counts.iter().take(whole).enumerate();
             Some(dots.map(|(at, count)| (at as f64 * interval_s, *count as f64 / interval_s / 1e3)).collect())
@@ -108,7 +109,7 @@ fn engines(point: &Point, results: &Results) -> Vec<Spec> {
     point.engine.as_ref().map_or_else(|| results.engines.clone(), |engine| vec![engine.clone()])
 }
 
-/// Which colour an engine has on every plot.
+/// The colour of an engine, the same on every plot.
 fn colour(engine: &Spec, results: &Results) -> usize {
     results.engines.iter().position(|other| other == engine).unwrap_or(0) % COLOURS
 }
@@ -223,7 +224,8 @@ fn table(panel: &Panel, measures: &[Measure], results: &Results) -> String {
     format!("<table><thead><tr><th></th>{heading}</tr></thead><tbody>{rows}</tbody></table>")
 }
 
-/// What serves gets: its name in the store's statistics, and for people. The first two are memory.
+/// The components that serve gets: the name in the store's statistics, and a readable name. The
+/// first two are memory.
 const COMPONENTS: [(&str, &str); 6] = [
     ("munk", "munks"),
     ("row", "row cache"),
@@ -243,7 +245,7 @@ fn share_served(figures: &Figures, component: &str) -> Option<f64> {
     (all > 0.0).then(|| served(figures, component) / all * 100.0)
 }
 
-/// How long a get took that a component served, on average, in microseconds.
+/// Average time of a get that a component served, in microseconds.
 fn mean_time(figures: &Figures, component: &str) -> Option<f64> {
     let part = |unit: &str| figures.get(&format!("get_times.{component}_total.{unit}")).copied();
     let micros = part("secs")? * 1e6 + part("nanos")? / 1e3;

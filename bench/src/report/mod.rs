@@ -1,6 +1,7 @@
-//! What a run says: a page of HTML for people, and its chief table for the terminal.
+//! The report of a run: a page of HTML, and its main table for the terminal.
 //!
-//! The page is one file without scripts or anything from elsewhere: tables, and plots as inline SVG. Losses come first.
+//! The page is one file without scripts or external resources: tables, and plots as inline SVG.
+//! Losses come first.
 
 mod compare;
 mod device;
@@ -22,7 +23,7 @@ pub fn html(run: &Run, suite: &Suite, trials: &[Trial]) -> String {
     page::render(run, suite, &Results::new(run, trials))
 }
 
-/// The comparison of every cell, the worst first: for the terminal.
+/// Prints the comparison of every cell, the worst first, for the terminal.
 pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
     let results = Results::new(run, trials);
     for line in tables::lines(&compare::comparisons(run, suite, &results)) {
@@ -33,7 +34,7 @@ pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
     }
 }
 
-/// The same in the order of the suite, as a table in Markdown.
+/// Prints the same in the order of the suite, as a table in Markdown.
 pub fn print_markdown(run: &Run, suite: &Suite, trials: &[Trial]) {
     let results = Results::new(run, trials);
     let mut comparisons = compare::comparisons(run, suite, &results);

@@ -47,7 +47,7 @@ pub fn render(run: &Run, suite: &Suite, results: &Results) -> String {
     out + "</body></html>\n"
 }
 
-/// What a reader has to know before the first figure.
+/// The facts that a reader needs before the first figure.
 fn summary(run: &Run) -> String {
     let plan = &run.plan;
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
@@ -94,7 +94,7 @@ fn summary(run: &Run) -> String {
     format!("<table class=\"facts\"><tbody>{rows}</tbody></table>\n")
 }
 
-/// What did not finish, and reads that were wrong.
+/// Trials that failed, and reads that were wrong.
 fn failures(suite: &Suite, results: &Results) -> Vec<String> {
     let mut items = Vec::new();
     for cell in &suite.cells {

@@ -1,4 +1,5 @@
-//! Plots as inline SVG. Colours are the page's (`--series-0` …), so that they follow its light or dark dress.
+//! Plots as inline SVG. Colours are the page's (`--series-0` …), so that they follow its light or
+//! dark style.
 
 use std::fmt::Write;
 
@@ -6,13 +7,14 @@ use std::fmt::Write;
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// Which colour.
+    /// Index of its colour.
     pub colour: usize,
-    /// Dashed.
+    /// True if the line is dashed.
     pub is_dashed: bool,
-    /// The limit that stores are up against: left out where it would flatten them.
+    /// True for a reference that is a limit of stores: it is left out if it would flatten the other
+    /// lines.
     pub is_limit: bool,
-    /// Where, with the least and the most of the rounds.
+    /// Its points, with the minimum and the maximum of the rounds.
     pub points: Vec<Dot>,
 }
 
@@ -27,15 +29,15 @@ pub struct Dot {
 
 /// A plot.
 pub struct Plot<'a> {
-    /// Beside the vertical axis.
+    /// Label of the vertical axis.
     pub title: &'a str,
-    /// Below the horizontal one.
+    /// Label of the horizontal axis.
     pub across: &'a str,
     /// Names of places on the horizontal axis, if it has no numbers.
     pub labels: Vec<String>,
     /// The lines.
     pub lines: Vec<Line>,
-    /// Whether points are marked, and rounds' spread drawn.
+    /// True if points are marked, and the spread of rounds is drawn.
     pub is_marked: bool,
 }
 
@@ -46,7 +48,7 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 40.0;
 
-/// Colours that the page has.
+/// Number of colours of the page.
 pub const COLOURS: usize = 8;
 
 /// Text for HTML and SVG.
@@ -54,7 +56,7 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A number with three digits or so.
+/// A number with about three digits.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -77,11 +79,11 @@ fn ticks(most: f64) -> Vec<f64> {
     (0..=count.max(1)).map(|n| n as f64 * step).collect()
 }
 
-/// How far above everything else the limit may be and still be drawn.
+/// Maximum ratio of the limit to all other lines at which it is still drawn.
 const LIMIT_ABOVE: f64 = 1.5;
 
 impl Plot<'_> {
-    /// Whether a line is drawn.
+    /// True if a line is drawn.
     fn is_drawn(&self, line: &Line) -> bool {
         let most = |is_limit: bool| {
             let lines = self.lines.iter().filter(|line| line.is_limit == is_limit);
@@ -99,7 +101,7 @@ impl Plot<'_> {
         let top = y_ticks.last().copied().unwrap_or(1.0);
         let most_x = dots().map(|dot| dot.x).fold(0.0, f64::max);
         let x_end = if self.labels.is_empty() { most_x.max(1e-9) } else { self.labels.len() as f64 };
-        // Named places stand in the middle of their share of the axis.
+        // Named places are in the middle of their share of the axis.
         let shift = if self.labels.is_empty() { 0.0 } else { 0.5 };
         let x = |value: f64| LEFT + (value + shift) / x_end * (WIDTH - LEFT - RIGHT);
         let y = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);

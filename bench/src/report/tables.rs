@@ -34,7 +34,7 @@ fn rows(comparisons: &[Comparison]) -> Vec<Vec<String>> {
     std::iter::once(heading).chain(rows).collect()
 }
 
-/// For the terminal.
+/// Lines for the terminal.
 pub fn lines(comparisons: &[Comparison]) -> Vec<String> {
     let rows = rows(comparisons);
     let Some(heading) = rows.first() else { return vec!["nothing to compare".into()] };
@@ -48,7 +48,7 @@ pub fn lines(comparisons: &[Comparison]) -> Vec<String> {
         .collect()
 }
 
-/// For a document in Markdown; ratios below their goal are bold.
+/// Lines for a document in Markdown; ratios below their goal are bold.
 pub fn markdown(comparisons: &[Comparison]) -> Vec<String> {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let mut rows = rows(comparisons).into_iter();
@@ -64,7 +64,7 @@ pub fn markdown(comparisons: &[Comparison]) -> Vec<String> {
     [line(&heading), line(&rule)].into_iter().chain(body).collect()
 }
 
-/// For the page, losses first.
+/// A table for the page, losses first.
 pub fn html(comparisons: &[Comparison]) -> String {
     let Some(first) = comparisons.first() else { return "<p>Nothing to compare.</p>".into() };
     let mut out = String::from("<table><thead><tr><th>work</th><th>ratio</th><th>goal</th><th>against</th>");

@@ -69,7 +69,7 @@ fn trial(cell: &str, engine: &str, round: u64, operations: u64) -> Trial {
     Trial { cell: cell.into(), engine: Spec::plain(engine), round, ended_at: 0, outcome: Ok(outcome(&steps)) }
 }
 
-/// What a run recorded: JSON lines, read back as the report reads them.
+/// Trials of a run as JSON lines, read back as the report reads them.
 fn recorded() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (round, factor) in [(0, 1), (1, 3), (2, 2)] {

@@ -14,27 +14,27 @@ use std::time::{Duration, Instant};
 /// Numbers groups of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// How much of what a failed child said is kept.
+/// Maximum number of bytes of a failed child's error output that are kept.
 const SAID_BYTES: i64 = 2_000;
 
-/// A child under way. It is killed at the latest when this is dropped.
+/// A running child. It is killed at the latest when this is dropped.
 pub struct Child {
     process: std::process::Child,
     group: Option<Group>,
-    /// What it writes to its standard error.
+    /// Its standard error.
     said: std::fs::File,
     line: Receiver<String>,
     until: Instant,
 }
 
-/// What a child that has ended leaves.
+/// A child that can be waited for.
 pub trait Ended {
     /// Waits for its end.
     fn end(self) -> Result<Outcome>;
 }
 
 impl Child {
-    /// Starts one with a limit of memory, and gives it `job`.
+    /// Starts a child with a limit of memory, and sends it `job`.
     pub fn start(job: &Job, limit_bytes: Option<u64>, timeout: Duration) -> Result<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let group = limit_bytes.map(|bytes| Group::new(&group::name(number), bytes)).transpose()?;
@@ -50,7 +50,7 @@ impl Child {
         std::thread::spawn(move || {
             let mut text = String::new();
             if let Some(output) = output {
-                // An error is as good as an end: there is no outcome.
+                // An error has the same effect as an end of the output: there is no outcome.
                 let _ = BufReader::new(output).read_line(&mut text);
             }
             let _ = sender.send(text);
@@ -62,14 +62,14 @@ impl Child {
         let mut text = serde_json::to_string(job)?;
         text.push('\n');
         match child.process.stdin.as_mut() {
-            // It stays open: its end would be the child's.
+            // The input stays open, since the child ends when it ends.
             Some(input) => input.write_all(text.as_bytes())?,
             None => return Err(Failure::new("the child has no input")),
         }
         Ok(child)
     }
 
-    /// Waits for what it has measured.
+    /// Waits for the child's measurements.
     pub fn outcome(&mut self) -> Result<Outcome> {
         let left = self.until.saturating_duration_since(Instant::now());
         let line = match self.line.recv_timeout(left) {
@@ -80,7 +80,7 @@ impl Child {
             }
             Err(RecvTimeoutError::Disconnected) => String::new(),
         };
-        // A child that dies in the midst of its line has not finished, either.
+        // A child that dies while it prints the line has failed, too.
         if !line.ends_with('\n') {
             let status = self.process.wait()?;
             return Err(self.failure(status));
@@ -104,12 +104,12 @@ impl Child {
         let mut said = String::new();
         let end = self.said.seek(SeekFrom::End(0)).unwrap_or(0) as i64;
         let start = SeekFrom::Start((end - SAID_BYTES).max(0) as u64);
-        // What it said is help, not the message.
+        // The error output is additional; if it cannot be read, it is left out.
         let _ = self.said.seek(start).and_then(|_| self.said.read_to_string(&mut said));
         Failure(format!("{how}: {}", said.trim()))
     }
 
-    /// SIGKILL: it gets no chance to flush or to close anything.
+    /// Sends SIGKILL: the child can neither flush nor close anything.
     pub fn kill(&mut self) -> Result {
         self.process.kill()?;
         self.process.wait()?;
@@ -127,7 +127,7 @@ impl Ended for Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It has mostly ended already.
+        // The child has mostly ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -11,12 +11,12 @@ use std::time::SystemTime;
 /// Bytes that are copied at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Files that a copy shares with what it was made of.
+/// Files that a copy shares with its original.
 #[derive(Debug, Default)]
 pub struct Shared(Vec<(PathBuf, (u64, SystemTime))>);
 
 impl Shared {
-    /// Fails if one was written to since: then what was copied is not what it was.
+    /// Fails if one was written to since the copy: then the original has changed.
     pub fn check(&self) -> Result {
         for (path, before) in &self.0 {
             if stamp(path).map_err(on("look at", path))? != *before {
@@ -34,8 +34,8 @@ fn stamp(path: &Path) -> io::Result<(u64, SystemTime)> {
     Ok((metadata.len(), metadata.modified()?))
 }
 
-/// Copies a directory: files that are written once by a hard link, others by reference where the file system can, else byte
-/// for byte, holes left out.
+/// Copies a directory: files that are written once by a hard link, others by reference if the file
+/// system can, else byte by byte without holes.
 pub fn tree(from: &Path, to: &Path, is_written_once: &dyn Fn(&Path) -> bool) -> Result<Shared> {
     let mut shared = Shared::default();
     fs::create_dir_all(to).map_err(on("create", to))?;
@@ -67,7 +67,7 @@ fn file(from: &Path, to: &Path) -> io::Result<()> {
     let mut at = 0;
     let mut piece = vec![0; PIECE_BYTES as usize];
     while at < length {
-        // No data behind `at`: the rest is a hole.
+        // No data after `at`: the rest is a hole.
         let Ok(start) = seek(&source, SeekFrom::Data(at)) else { break };
         let end = seek(&source, SeekFrom::Hole(start)).unwrap_or(length);
         at = start;
@@ -81,12 +81,13 @@ fn file(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes everything below `dir` to the device and forgets it, so that every engine begins with a cold page cache. What was
-/// copied stays in it: no engine reads that, and the next copy need not.
+/// Writes everything below `dir` to the device and drops it from the page cache, so that every
+/// engine begins with a cold page cache. The original of the copy stays in the page cache: no
+/// engine reads it, and the next copy is faster.
 pub fn drop_caches(dir: &Path) -> Result {
     syncfs(File::open(dir).map_err(on("open", dir))?)?;
     forget(dir).map_err(on("drop caches of", dir))?;
-    // Names and inodes too; only root may.
+    // Names and inodes, too; only root is allowed to.
     let _ = fs::write("/proc/sys/vm/drop_caches", "2");
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! What the device gives: blocks of a store's files that are read at random before its turn.
+//! Measurement of the device: random reads of blocks of a store's files before its turn.
 //!
-//! A virtual disk may have some of what it was asked for lately in memory elsewhere, and read one store's files faster than
-//! another's. Then what their gets and scans cost cannot be compared, which the report says.
+//! A virtual disk may have some recently read data in memory elsewhere, and read one store's files
+//! faster than another's. Then the costs of their gets and scans cannot be compared, which the
+//! report says.
 
 use crate::failure::{Failure, Result, on};
 use cantle_workloads::generator::Random;
@@ -12,14 +13,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const BLOCK_BYTES: usize = 4096;
-/// What `st_blocks` counts.
+/// The unit of `st_blocks`.
 const SECTOR_BYTES: u64 = 512;
-/// With fewer blocks most would be read again, from the page cache.
+/// Minimum number of blocks: with fewer, most would be read again, from the page cache.
 const BLOCKS_MIN: u64 = 16 << 10;
 const TIME: Duration = Duration::from_millis(300);
 
-/// How many blocks a second so many threads read of the files below `dir`, which are in no cache before and should be dropped
-/// afterwards. `None` if there are too few.
+/// Blocks per second that this number of threads read from the files below `dir`. The files must
+/// not be cached before, and should be dropped from the cache afterwards. `None` if there are too
+/// few blocks.
 pub fn reads_per_second(dir: &Path, threads: u64, seed: u64) -> Result<Option<f64>> {
     let mut files = Vec::new();
     open(dir, &mut files)?;
@@ -54,7 +56,7 @@ pub fn reads_per_second(dir: &Path, threads: u64, seed: u64) -> Result<Option<f6
     Ok(Some(reads as f64 / begun.elapsed().as_secs_f64()))
 }
 
-/// Files and how many blocks each has, but for those with holes: these are not on the device.
+/// Files and their numbers of blocks, without files with holes, as holes are not on the device.
 fn open(dir: &Path, files: &mut Vec<(File, u64)>) -> Result {
     for entry in fs::read_dir(dir).map_err(on("list", dir))? {
         let path = entry?.path();

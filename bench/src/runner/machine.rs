@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Facts of the machine by name; what cannot be found out is left out.
+/// Facts of the machine by name; unknown ones are left out.
 pub fn describe(work: &Path) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -52,7 +52,7 @@ fn read_ahead(dir: &Path) -> Option<String> {
     Some(format!("{} KiB", kib.trim()))
 }
 
-/// The revision of the project; `+` behind it if there are changes.
+/// The revision of the project, followed by `+` if there are changes.
 pub fn revision() -> String {
     let git = |arguments: &[&str]| {
         let output =

@@ -1,5 +1,6 @@
-//! Runs a suite: for each data set, load it once per engine; for each cell of it, rounds in which every engine has its
-//! turn, A B A B, each on a fresh copy, with cold caches, in a process and a control group of its own.
+//! Runs a suite. For each data set, each engine loads it once. For each of its cells there are
+//! rounds in which every engine has its turn, A B A B, each on a fresh copy, with cold caches, in a
+//! process and a control group of its own.
 
 mod child;
 mod copy;
@@ -33,17 +34,17 @@ pub const FIRST_GETS: &str = "first-gets";
 /// Gets of that step: in a large store each is the first of its chunk.
 const FIRST_GETS_COUNT: u64 = 100;
 
-/// What a record costs a map in memory: itself, two allocations, its share of a node.
+/// Bytes that a map in memory uses per record: the record, two allocations, its share of a node.
 const MAP_BYTES_PER_RECORD: u64 = RECORD_BYTES + 90;
 
-/// What a turn that no engine of its kind can take is recorded as; that is no failure.
+/// The recorded result of a turn that this kind of engine cannot have; not a failure.
 pub const LEFT_OUT: &str = "left out";
 
 /// The longest that any child may take, loading included.
 const CHILD_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
-/// Takes a directory for one run, for as long as what is returned is held: two would measure one another, and remove each
-/// other's stores.
+/// Locks a directory for one run, until the result is dropped: two runs would disturb each other's
+/// measurements, and remove each other's stores.
 fn claim(work: &Path) -> Result<File> {
     let path = work.join("in-use");
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(on("open", &path))?;
@@ -54,16 +55,16 @@ fn claim(work: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Runner<'a> {
     plan: &'a Plan,
     suite: &'a Suite,
-    /// Where stores are.
+    /// The directory of the stores.
     work: PathBuf,
     results: Results,
     limit: bool,
     bar: ProgressBar,
-    /// Whether nobody wants figures: then nobody waits for cold caches, either.
+    /// True if figures do not matter; then caches are not dropped.
     is_smoke: bool,
     /// Locked during each turn.
     lock: Option<File>,
@@ -81,7 +82,7 @@ impl<'a> Runner<'a> {
         Self { plan, suite, work, results, limit, bar, is_smoke, lock: None }
     }
 
-    /// The same, locking a file during each turn.
+    /// The same run, with a file that is locked during each turn.
     pub fn locking(mut self, lock: Option<&Path>) -> Result<Self> {
         let open =
             |path: &Path| OpenOptions::new().create(true).append(true).open(path).map_err(on("open", path));
@@ -89,7 +90,7 @@ impl<'a> Runner<'a> {
         Ok(self)
     }
 
-    /// Runs everything that has no result yet. Returns how many trials failed.
+    /// Runs everything that has no result yet. Returns the number of failed trials.
     pub fn run(mut self) -> Result<u64> {
         fs::create_dir_all(&self.work).map_err(on("create", &self.work))?;
         let _claimed = claim(&self.work)?;
@@ -145,7 +146,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Engines of a cell. Of its own, those that are variants of one that takes part.
+    /// The engines of a cell. If the cell names its own, those that are variants of one of the
+    /// run's.
     fn engines(&self, cell: &Cell) -> Vec<Spec> {
         let Some(own) = &cell.engines else { return self.plan.engines.clone() };
         let takes_part = |own: &&Spec| {
@@ -181,7 +183,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// One engine's turn, when the machine is free.
+    /// One engine's turn, as soon as the machine's lock is free.
     fn turn(&self, cell: &Cell, engine: &Spec) -> Result<Outcome> {
         let lock = |operation| self.lock.as_ref().map_or(Ok(()), |file| flock(file, operation));
         lock(FlockOperation::LockExclusive)?;
@@ -229,14 +231,14 @@ impl<'a> Runner<'a> {
         let outcome = outcome.map(|outcome| Outcome { device_reads, ..outcome });
         remove(&dir)?;
         if let Err(failure) = shared.check() {
-            // They are loaded anew.
+            // The data sets are loaded again.
             remove(&self.data_sets())?;
             return Err(failure);
         }
         outcome
     }
 
-    /// The steps, SIGKILL, and what opening takes then.
+    /// Runs the steps, kills the process with SIGKILL, and measures the next opening.
     fn reopen(&self, mut job: Job, cell: &Cell, page_cache: PageCache) -> Result<Outcome> {
         job.hold = true;
         let mut child = self.child(&job)?;
@@ -265,7 +267,7 @@ impl<'a> Runner<'a> {
         Child::start(job, limit, CHILD_TIMEOUT)
     }
 
-    /// The store with the cell's records, loaded when it is first asked for.
+    /// The store with the cell's records, loaded on first use.
     fn data_set(&self, cell: &Cell, engine: &Spec) -> Result<PathBuf> {
         let name = format!("{}-{}", engine.file_name(), cell.records);
         let dir = self.data_sets().join(&name);
@@ -286,7 +288,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Removes a directory that may not be there.
+/// Removes a directory, if it exists.
 fn remove(dir: &Path) -> Result {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(on("remove", dir)(error)),

@@ -1,5 +1,5 @@
-//! The directory that a run leaves behind: `run.json` and `results.jsonl`. A run that was interrupted goes on where
-//! it was.
+//! The directory of a run: `run.json` and `results.jsonl`. An interrupted run continues with the
+//! next trial.
 
 use super::LEFT_OUT;
 use crate::failure::{Failure, Result, on};
@@ -16,8 +16,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// Begins a run in `dir`, or goes on with the one that is there, with other figures, cells or engines perhaps, if
-    /// everything else is the same.
+    /// Begins a run in `dir`, or continues the existing one. Figures, cells and engines may differ
+    /// then, but nothing else.
     pub fn open(dir: &Path, run: &Run) -> Result<Self> {
         fs::create_dir_all(dir).map_err(on("create", dir))?;
         let (run_path, path) = (dir.join("run.json"), dir.join("results.jsonl"));
@@ -31,7 +31,7 @@ impl Results {
                     dir.display()
                 )));
             }
-            // What failed is tried again.
+            // Failed trials are run again.
             let is_done =
                 |trial: &Trial| trial.outcome.as_ref().err().is_none_or(|why| why.starts_with(LEFT_OUT));
             let good = trials.into_iter().filter(is_done);
@@ -44,7 +44,7 @@ impl Results {
         Ok(Self { file, done })
     }
 
-    /// Cell, engine and round of what needs not be run again.
+    /// Cell, engine and round of the trials that need not be run again.
     pub fn done(&self) -> HashSet<(String, String, u64)> {
         self.done.clone()
     }
@@ -59,7 +59,7 @@ impl Results {
     }
 }
 
-/// Cuts off a last line that an interruption left without its end.
+/// Truncates a last line that an interruption left incomplete.
 fn truncate_torn_line(path: &Path) -> Result {
     let Ok(bytes) = fs::read(path) else { return Ok(()) };
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -69,7 +69,7 @@ fn truncate_torn_line(path: &Path) -> Result {
     Ok(())
 }
 
-/// Reads what a run left behind. Of a trial that was run again, the last counts.
+/// Reads the results of a run. If a trial was run several times, the last one counts.
 pub fn read(dir: &Path) -> Result<(Run, Vec<Trial>)> {
     let (run_path, path) = (dir.join("run.json"), dir.join("results.jsonl"));
     let run: Run = serde_json::from_str(&fs::read_to_string(&run_path).map_err(on("read", &run_path))?)?;

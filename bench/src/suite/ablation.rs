@@ -1,4 +1,5 @@
-//! What each of our extensions gains: the same work with one after the other switched off.
+//! The gain of each of Cantle's extensions: the same work with one extension after the other
+//! switched off.
 
 use super::View;
 use super::builder::{Builder, panel, point_of, series};
@@ -8,10 +9,10 @@ use crate::engine::Spec;
 use cantle_workloads::generator::Distribution::{ZipfComposite, ZipfSimple};
 use cantle_workloads::workload::Workload::{A, C, E100, P};
 
-/// The paper's data set that memory does not hold.
+/// The paper's data set that is larger than memory.
 const LARGE: u64 = 64;
 
-/// Adds it.
+/// Adds the experiment.
 pub fn add(builder: &mut Builder) {
     let size = builder.size(LARGE);
     let plain = || Spec::plain("cantle");

@@ -1,4 +1,5 @@
-//! What users of stores ask and the papers do not show: loads, synced writes, opening, writing against space.
+//! Experiments that matter to users of stores and are not in the papers: loads, synced writes,
+//! openings, writes against space.
 
 use super::builder::{Builder, panel, point, point_of, series};
 use super::evendb::THETA;
@@ -9,10 +10,12 @@ use crate::job::Step;
 use cantle_workloads::generator::Distribution::{Uniform, ZipfComposite};
 use cantle_workloads::workload::Workload::{InsertRandom, InsertSequential, P};
 
-/// Puts per record of the data set before write amplification is read off: every chunk is rebalanced twice at least.
+/// Puts per record of the data set before write amplification is measured: every chunk is
+/// rebalanced at least twice.
 const OVERWRITES: u64 = 4;
 
-/// What RocksDB has for the same trade: how much larger each level is than the one above, and tiers instead of levels.
+/// RocksDB's settings for the same trade-off: the ratio of level sizes, and tiers instead of
+/// levels.
 const RIVALS: [(&str, &str); 4] = [
     ("level_multiplier", "4"),
     ("level_multiplier", "10"),
@@ -20,7 +23,7 @@ const RIVALS: [(&str, &str); 4] = [
     ("compaction", "universal"),
 ];
 
-/// Adds all of it.
+/// Adds all experiments.
 pub fn add(builder: &mut Builder) {
     loads(builder);
     synced(builder);

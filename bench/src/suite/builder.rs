@@ -1,4 +1,4 @@
-//! Collects cells and figures; a cell that several figures look at is run once.
+//! Collects cells and figures. A cell that several figures use is run once.
 
 use super::{Cell, Figure, Panel, Point, Series, Suite, View};
 use crate::engine::{Durability, Spec};
@@ -10,16 +10,16 @@ use cantle_workloads::records::RECORD_BYTES;
 use cantle_workloads::workload::Workload;
 use std::collections::HashSet;
 
-/// What a run chooses.
+/// Parameters that a run chooses.
 #[derive(Debug, Clone)]
 pub struct Parameters {
     /// The share of the paper's data and operations.
     pub scale: f64,
-    /// Sizes of data sets in the paper's GB, instead of those that it has.
+    /// Sizes of data sets in the paper's GB, instead of the experiments' own.
     pub sizes: Vec<u64>,
-    /// Sizes of the analytics trace, instead of those.
+    /// Sizes of the analytics trace, instead of the paper's.
     pub trace_sizes: Vec<u64>,
-    /// Threads, where an experiment is not about their number.
+    /// Number of threads, in experiments that do not vary it.
     pub threads: u64,
 }
 
@@ -43,13 +43,13 @@ impl From<&Plan> for Parameters {
 /// Operations of a YCSB experiment in the paper (§5.3).
 const OPERATIONS: f64 = 80e6;
 
-/// Scans are fewer (YoDB §5.1 has 4 to 16 million), the longer the fewer.
+/// Numbers of scans: fewer for longer scans (YoDB §5.1 has 4 to 16 million).
 const SCANS: [(Workload, f64); 3] = [(Workload::E10, 16e6), (Workload::E100, 8e6), (Workload::E1000, 4e6)];
 
 /// Operations on the production data after it was ingested (§5.2).
 const QUERIES: f64 = 40e6;
 
-/// See the module.
+/// Collects the cells and figures of a suite.
 pub struct Builder {
     parameters: Parameters,
     cells: Vec<Cell>,
@@ -57,7 +57,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Nothing yet.
+    /// A builder without cells.
     pub fn new(parameters: Parameters) -> Self {
         Self { parameters, cells: Vec::new(), figures: Vec::new() }
     }
@@ -78,17 +78,17 @@ impl Builder {
         if asked.is_empty() { self.sizes(paper) } else { asked.clone() }
     }
 
-    /// The size of an experiment that has one: the run's largest, or `paper`.
+    /// The size of an experiment with only one: the run's largest, or `paper`.
     pub fn size(&self, paper: u64) -> u64 {
         self.sizes(&[paper]).into_iter().max().unwrap_or(paper)
     }
 
-    /// Threads, where an experiment is not about their number.
+    /// Number of threads, in experiments that do not vary it.
     pub fn threads(&self) -> u64 {
         self.parameters.threads
     }
 
-    /// Records of a data set of so many of the paper's gigabytes.
+    /// Number of records of a data set of this many of the paper's gigabytes.
     pub fn records(&self, gigabytes: u64) -> u64 {
         ((gigabytes as f64 * 1e9 * self.parameters.scale / RECORD_BYTES as f64) as u64).max(1)
     }
@@ -107,7 +107,7 @@ impl Builder {
         self.ycsb_by(workload, asked, theta, size, self.threads())
     }
 
-    /// The same with so many threads.
+    /// The same with this number of threads.
     pub fn ycsb_by(
         &mut self,
         workload: Workload,
@@ -120,7 +120,7 @@ impl Builder {
         self.add(cell)
     }
 
-    /// The same without adding it, to be changed.
+    /// The same, returned for changes and not added.
     pub fn ycsb_cell(
         &self,
         workload: Workload,
@@ -150,7 +150,8 @@ impl Builder {
             distribution,
             theta,
             records,
-            // Enough to show which records are popular; the paper says only that there is a warm-up.
+            // Enough to show which records are popular; the paper only states that there is a
+            // warm-up.
             warmup: if workload.is_insert() { 0 } else { (operations / 4).min(records) },
             operations,
         };
@@ -169,7 +170,7 @@ impl Builder {
         self.add(Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: None })
     }
 
-    /// A cell, unless it is there already.
+    /// Adds a cell, unless it exists. Returns its name.
     pub fn add(&mut self, mut cell: Cell) -> String {
         if let Some(durability) = cell.durability {
             cell.id += match durability {
@@ -184,7 +185,7 @@ impl Builder {
         id
     }
 
-    /// A figure.
+    /// Adds a figure.
     pub fn figure(
         &mut self,
         id: &'static str,
@@ -196,7 +197,8 @@ impl Builder {
         self.figures.push(Figure { id, title: title.into(), claim, note, panels });
     }
 
-    /// The suite of those figures whose names begin with one of `only`, and of the cells that they look at.
+    /// The suite of the figures whose names begin with one of `only`, and of the cells that they
+    /// use.
     pub fn finish(mut self, only: &[String]) -> Suite {
         let is_wanted =
             |id: &str| only.is_empty() || only.iter().any(|wanted| id.starts_with(wanted.as_str()));
@@ -204,7 +206,8 @@ impl Builder {
         let series = self.figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
         let seen: HashSet<&str> = series.flat_map(|s| &s.points).map(|point| point.cell.as_str()).collect();
         self.cells.retain(|cell| seen.contains(cell.id.as_str()));
-        // A data set is loaded once, used and removed: cells that share one follow one another.
+        // A data set is loaded once, used and removed: cells with the same data set are
+        // consecutive.
         self.cells.sort_by_key(|cell| (cell.records, cell.data_bytes()));
         Suite { cells: self.cells, figures: self.figures }
     }

@@ -20,7 +20,7 @@ const PRODUCTION: [u64; 3] = [64, 128, 256];
 /// "The most challenging 64GB dataset".
 const LARGE: u64 = 64;
 
-/// Adds all of it.
+/// Adds all figures and tables.
 pub fn add(builder: &mut Builder) {
     production(builder);
     for (id, letter, workload, claim) in FIGURE_6 {
@@ -151,7 +151,7 @@ fn throughput(
 ) {
     let distributions: &[Distribution] = match workload {
         P => &[ZipfComposite, ZipfSimple, Uniform],
-        // Latest, whatever is asked for.
+        // Always the distribution `latest`.
         D => &[ZipfSimple],
         _ => &[ZipfComposite, ZipfSimple],
     };

@@ -1,6 +1,6 @@
-//! The ratios to the better RocksDB configuration that the project set itself, by data set and distribution.
+//! The project's goals: ratios to the better RocksDB configuration, by data set and distribution.
 
-/// Data in memory limits, distribution or step, workload, least ratio.
+/// Data size in memory limits, distribution or step, workload, minimum ratio.
 type Goal = (f64, &'static str, &'static str, f64);
 
 #[rustfmt::skip]
@@ -27,17 +27,18 @@ const GOALS: [Goal; 47] = [
     (8.0, "ingest", "analytics", 4.4), (8.0, "analyse", "analytics", 1.3),
 ];
 
-/// How far data may be from a row's multiple of memory: the rows are powers of four.
+/// Maximum relative distance of a data size from that of a row: the rows are powers of four.
 const TOLERANCE: f64 = 0.25;
 
-/// The least ratio for a step of the cell `WORKLOAD/DISTRIBUTION/SIZE` whose data is so many memory limits.
+/// The minimum ratio for a step of the cell `WORKLOAD/DISTRIBUTION/SIZE`, for data of this many
+/// memory limits.
 pub fn of(cell: &str, step: &str, data_per_memory: f64) -> Option<f64> {
     let words: Vec<&str> = cell.split('/').collect();
     let (workload, detail) = match words[..] {
-        // Synced puts are not to be slower, whatever the data.
+        // Synced puts must not be slower, for any data size.
         [.., "sync"] => return Some(1.0),
         [workload @ "analytics", _] => (workload, step),
-        // Only the plain cells: those with a size and nothing behind it.
+        // Only the plain cells: those with a size at the end.
         [workload, distribution, size] if size.ends_with("GB") => (workload, distribution),
         _ => return None,
     };

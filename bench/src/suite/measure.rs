@@ -1,4 +1,4 @@
-//! What can be read off a trial, with its unit and whether more of it is better.
+//! Measures of a trial, with their units and their directions.
 
 use crate::record::Outcome;
 
@@ -11,17 +11,17 @@ pub enum Measure {
     WriteAmplification,
     /// Bytes that the store handed to the kernel per byte that the user wrote.
     UserWriteAmplification,
-    /// Bytes that the device wrote meanwhile per byte that the user wrote.
+    /// Bytes that the device wrote during the step per byte that the user wrote.
     DeviceWriteAmplification,
     /// Bytes fetched from the device per byte that the user read.
     ReadAmplification,
     /// System calls that read, per get.
     ReadCalls,
-    /// 95 in 100 puts were at most as slow, in milliseconds.
+    /// 95 of 100 puts took at most this long, in milliseconds.
     PutP95,
-    /// The same of gets.
+    /// 95 of 100 gets took at most this long, in milliseconds.
     GetP95,
-    /// 9,999 in 10,000 operations of the slowest kind, in milliseconds.
+    /// 9,999 of 10,000 operations of the slowest kind took at most this long, in milliseconds.
     WorstP9999,
     /// The longest operation, in milliseconds.
     Longest,
@@ -31,11 +31,11 @@ pub enum Measure {
     SlowestSecond,
     /// Bytes on disk per live byte at the end.
     Space,
-    /// The most.
+    /// Maximum over time of bytes on disk per live byte.
     SpaceMax,
-    /// The mean over time.
+    /// Mean over time of bytes on disk per live byte.
     SpaceMean,
-    /// Hours, of which tables of papers are full; ours are seconds.
+    /// Duration in seconds. The papers' tables have hours.
     Duration,
     /// Seconds of processor time.
     ProcessorTime,
@@ -51,12 +51,12 @@ pub enum Measure {
     Resident,
     /// Milliseconds until the store is open.
     Open,
-    /// Thousands of blocks a second that the device read at random of the store's files before its turn.
+    /// Thousands of random block reads per second of the store's files, measured before its turn.
     DeviceReads,
 }
 
 impl Measure {
-    /// For headings.
+    /// The heading of the measure.
     pub fn title(self) -> &'static str {
         match self {
             Self::Throughput => "thousand operations/s",
@@ -86,12 +86,12 @@ impl Measure {
         }
     }
 
-    /// Whether more is better.
+    /// True if more is better.
     pub fn is_gain(self) -> bool {
         matches!(self, Self::Throughput | Self::SlowestSecond)
     }
 
-    /// The figure of a step; `None` where there is none.
+    /// The value for a step; `None` if there is none.
     pub fn of(self, outcome: &Outcome, step: &str) -> Option<f64> {
         match self {
             Self::Open => return Some(outcome.open_ms),

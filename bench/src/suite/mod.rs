@@ -1,5 +1,6 @@
-//! Suites: the experiments of a paper by name. A [`Cell`] is work that every engine gets a turn at; a [`Figure`] is a
-//! view of cells' results beside what the paper says of them, and several figures may look at one cell.
+//! Suites: the experiments of a paper by name. A [`Cell`] is work for every engine in turn. A
+//! [`Figure`] is a view of cells' results next to the paper's claims, and several figures may use
+//! one cell.
 
 mod ablation;
 mod beyond;
@@ -16,22 +17,23 @@ use crate::failure::{Failure, Result};
 use crate::job::Step;
 use measure::Measure;
 
-/// Work that every engine gets a turn at.
+/// Work for every engine in turn.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Its name, in results too.
+    /// Its name, also in the results.
     pub id: String,
     /// Records of the data set that it starts from.
     pub records: u64,
-    /// What is done.
+    /// The steps to run.
     pub steps: Vec<Step>,
-    /// Threads that do it.
+    /// Number of threads that run them.
     pub threads: u64,
-    /// What an acknowledged write survives, if it is not the run's.
+    /// The failure that an acknowledged write survives, if it is not the run's.
     pub durability: Option<Durability>,
     /// The engines, if they are not the run's.
     pub engines: Option<Vec<Spec>>,
-    /// If the store is killed after the steps and the next opening is what counts: with which page cache.
+    /// If the store is killed after the steps and the next opening is measured: the state of the
+    /// page cache.
     pub reopen: Option<PageCache>,
 }
 
@@ -45,7 +47,8 @@ pub enum PageCache {
 }
 
 impl Cell {
-    /// Bytes of user data that it starts from or makes, roughly.
+    /// Approximate number of bytes of user data in the initial data set, or in the data that it
+    /// writes.
     pub fn data_bytes(&self) -> u64 {
         use cantle_workloads::records::RECORD_BYTES;
         let made = self.steps.iter().map(|step| match step {
@@ -62,11 +65,11 @@ impl Cell {
 pub struct Figure {
     /// Its name on the command line: `figure-6a`.
     pub id: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What the paper says of it.
+    /// The paper's claim about it.
     pub claim: &'static str,
-    /// How ours differs from the paper's.
+    /// Differences between this experiment and the paper's.
     pub note: &'static str,
     /// Its parts.
     pub panels: Vec<Panel>,
@@ -75,17 +78,17 @@ pub struct Figure {
 /// One plot or table.
 #[derive(Debug, Clone)]
 pub struct Panel {
-    /// Above it.
+    /// The heading.
     pub title: String,
-    /// What lies along the horizontal axis.
+    /// The quantity on the horizontal axis.
     pub across: &'static str,
-    /// How it is shown.
+    /// The kind of presentation.
     pub view: View,
-    /// What is shown.
+    /// The lines or rows.
     pub series: Vec<Series>,
 }
 
-/// How a panel is shown.
+/// The kind of presentation of a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub enum View {
     /// A line per series and engine.
@@ -94,9 +97,9 @@ pub enum View {
     Timeline,
     /// Bytes on disk over time; one point per series.
     Space,
-    /// Shares of gets by where they were served, per point; Cantle only.
+    /// Shares of gets by the component that served them, per point; Cantle only.
     GetsServed,
-    /// How long a get took on average by what of the files served it, per point; Cantle only.
+    /// Average time of a get by the component of the files that served it, per point; Cantle only.
     GetTimes,
     /// Rows are engines, columns these measures; one point per series.
     Table(Vec<Measure>),
@@ -109,36 +112,37 @@ pub enum View {
 pub struct Series {
     /// Its name; the engine's is put before it.
     pub name: String,
-    /// In the order of the horizontal axis.
+    /// Points in the order of the horizontal axis.
     pub points: Vec<Point>,
 }
 
 /// One cell's step on a line.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// On the axis.
+    /// Its label on the axis.
     pub label: String,
     /// The cell's name.
     pub cell: String,
     /// The step's name.
     pub step: &'static str,
-    /// The engine, where the line is not one engine's.
+    /// The engine, if the line is not one engine's.
     pub engine: Option<Spec>,
 }
 
 /// A suite for a run.
 #[derive(Debug, Clone, Default)]
 pub struct Suite {
-    /// What is run, in the order of the data sets.
+    /// The cells to run, in the order of the data sets.
     pub cells: Vec<Cell>,
-    /// What is shown.
+    /// The figures to show.
     pub figures: Vec<Figure>,
 }
 
 /// Names of suites.
 pub const NAMES: [&str; 1] = ["evendb"];
 
-/// The suite of this name; `only` picks figures by their names or the beginnings of them, all if it is empty.
+/// The suite of this name; `only` picks figures by their names or the beginnings of them, all if it
+/// is empty.
 pub fn build(name: &str, parameters: &Parameters, only: &[String]) -> Result<Suite> {
     let mut builder = Builder::new(parameters.clone());
     match name {

@@ -12,7 +12,7 @@ const THETA: f64 = 0.8;
 const REMAINDER: &str =
     "In YoDB the remainder of composite keys is Zipf-distributed too; here it is uniform, as in EvenDB.";
 
-/// Adds both.
+/// Adds both tables.
 pub fn add(builder: &mut Builder) {
     let panels = [ZipfComposite, ZipfSimple].map(|distribution| {
         by_size(builder, Measure::WriteAmplification, distribution.name(), P, distribution, THETA)

@@ -1,4 +1,4 @@
-//! The threads that run one measured step, and what is looked at meanwhile.
+//! The threads that run one measured step, and the samples taken during it.
 
 use super::source::{FromFile, FromTrace, FromWorkload, Next, Source};
 use super::tally::{Kind, Tally};
@@ -21,23 +21,23 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the waiting thread looks at space.
+/// Interval at which the waiting thread samples the disk space.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Operations between two looks of a thread at what the others are doing.
+/// Number of operations after which a thread checks the state of the others.
 const LOOK_EVERY: u64 = 64;
 
 /// Random bytes from which values are cut.
 const FILLER_BYTES: usize = 1 << 20;
 
-/// A store and those who work on it.
+/// A store and the threads that use it.
 pub struct Crew<'a> {
     pub job: &'a Job,
     pub engine: &'a dyn Engine,
     pub values: &'a Values,
 }
 
-/// What a step is to its threads.
+/// A step as its threads see it.
 struct Work {
     mix: Mix,
     /// Records or events that exist.
@@ -46,7 +46,7 @@ struct Work {
     record_bytes: u64,
     filler: Vec<u8>,
     seed: u64,
-    /// Time after which it ends, whatever is left.
+    /// Time after which the step ends, even if operations are left.
     longest: Duration,
 }
 
@@ -150,7 +150,7 @@ impl Crew<'_> {
             Step::Load { .. } => return Err(Failure::new("a load is not measured")),
             Step::Run { workload, distribution, theta, records, operations, .. } => {
                 let chooser = distribution.map(|distribution| {
-                    // Which records are hot follows from the seed alone, whatever the workload.
+                    // The seed alone determines which records are hot, for every workload.
                     Chooser::new(distribution, (*records).max(1), *theta, seed)
                 });
                 let insert_order = (*workload == Workload::InsertRandom && *operations > 0)
@@ -217,7 +217,7 @@ impl Crew<'_> {
         let mut tally = Tally::new()?;
         let mut source = self.source(work, thread, existing)?;
         let mut next = Next::default();
-        // A thread takes a few operations at a time, so that all end together.
+        // A thread takes a few operations at a time, so that all threads end together.
         let take = |left: u64| (left > 0).then(|| left - left.min(LOOK_EVERY));
         'work: while let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             let taken = before.min(LOOK_EVERY);
@@ -275,7 +275,8 @@ impl Crew<'_> {
 
     fn scan(&self, next: &Next, tally: &mut Tally) -> Result {
         let (mut rows, mut bytes, mut wrong) = (0u64, 0, 0);
-        // Whether rows are in order is seen by their keys' first 16 bytes, which is all of them in the workloads.
+        // The order of rows is checked by their keys' first 16 bytes, which is the whole key in the
+        // workloads.
         let mut last = 0u128;
         self.engine.scan(&next.key, next.to.as_deref(), next.rows, &mut |key, value| {
             let prefix = prefix(key);

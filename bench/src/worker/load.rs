@@ -5,7 +5,7 @@ use crate::failure::Result;
 use cantle_workloads::generator::Random;
 use cantle_workloads::records::{self, VALUE_BYTES, Values};
 
-/// Pairs that a store may write at once.
+/// Number of pairs of one write.
 const BATCH: usize = 256;
 
 /// Puts the records `0..records` in key order, then syncs. The same seed gives the same values.

@@ -1,9 +1,9 @@
-//! The child process that has one store to itself, so that its memory, its processor time and its bytes are that
-//! store's alone.
+//! A child process that contains only one store, so that its memory, its processor time and its
+//! bytes are that store's alone.
 //!
-//! It reads a [`Job`] as one line of JSON from its standard input, which the parent writes only once the child is in its
-//! control group, and writes an [`Outcome`] as one line to its standard output. When its input ends, so does it: it never
-//! outlives its parent.
+//! It reads a [`Job`] as one line of JSON from its standard input, and writes an [`Outcome`] as one
+//! line to its standard output. The parent writes the job only after it has moved the child to its
+//! control group. The child ends when its input ends, so it never outlives its parent.
 
 mod crew;
 mod load;
@@ -22,19 +22,19 @@ use std::io::{BufRead, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Exit code of a child whose parent has gone.
+/// Exit code of a child whose parent is gone.
 const ABANDONED: i32 = 3;
 
-/// Whether the store has been closed: the parent may then go first.
+/// True once the store has been closed: then the parent may end first.
 static IS_DONE: AtomicBool = AtomicBool::new(false);
 
-/// Does what the parent says.
+/// Runs the parent's job.
 pub fn run() -> Result {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let job: Job = serde_json::from_str(&line)?;
     std::thread::spawn(|| {
-        // Nothing more is sent: the end of the input is the end of the parent, or its wish.
+        // No more input is sent: it ends when the parent dies or closes it.
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         std::process::exit(if IS_DONE.load(Ordering::Acquire) { 0 } else { ABANDONED });
     });
@@ -52,9 +52,10 @@ pub fn run() -> Result {
     Ok(())
 }
 
-/// Opens, takes the steps and closes; the engine is returned open if it is to be held.
+/// Opens the store, runs the steps and closes it; returns the open engine instead if it is to be
+/// held.
 pub fn perform(job: &Job) -> Result<(Outcome, Option<Box<dyn Engine>>)> {
-    // Before the store starts its threads, which are counted only then.
+    // Before the store starts its threads, as only later threads are counted.
     let (mut cycles, no_cycles) = Cycles::start();
     std::fs::create_dir_all(&job.settings.dir)?;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Where a thread's operations come from: a workload, the analytics trace, or a recorded trace.
+//! Sources of a thread's operations: a workload, the analytics trace, or a recorded trace.
 
 use super::tally::Kind;
 use crate::failure::Result;
@@ -11,7 +11,7 @@ use cantle_workloads::workload::{Operation, Workload};
 use std::fs::File;
 use std::io::BufReader;
 
-/// The next operation, whose bytes are in buffers that a thread uses again and again.
+/// The next operation. Its buffers are reused by the thread.
 #[derive(Default)]
 pub struct Next {
     pub kind: Option<Kind>,
@@ -19,11 +19,11 @@ pub struct Next {
     pub value: Vec<u8>,
     /// The key before which a scan ends.
     pub to: Option<Vec<u8>>,
-    /// The most rows of a scan.
+    /// Maximum number of rows of a scan.
     pub rows: u64,
-    /// Whether the value of every key begins with that key, so that what is read can be checked.
+    /// True if every value begins with its key, so that reads can be checked.
     pub is_checkable: bool,
-    /// Whether what is read must be there.
+    /// True if a read must find a record.
     pub must_exist: bool,
     /// The number to report when a new record has been written.
     pub claimed: Option<u64>,
@@ -37,19 +37,19 @@ pub enum Source<'a> {
     Replay(Box<FromFile<'a>>),
 }
 
-/// Draws from a workload's mix and distribution.
+/// Draws operations from a workload's mix and distribution.
 pub struct FromWorkload<'a> {
     pub workload: Workload,
     pub chooser: Option<Chooser>,
     pub random: Random,
     pub population: &'a Population,
-    /// The number of the first record that is inserted, and the order of them if it is not key order.
+    /// The number of the first inserted record, and the order of inserts if it is not key order.
     pub first_insert: u64,
     pub insert_order: Option<Permutation>,
     pub values: &'a Values,
 }
 
-/// Takes events of the analytics trace, or asks for them.
+/// Writes events of the analytics trace, or queries them.
 pub struct FromTrace<'a> {
     pub trace: &'a Analytics,
     pub events: &'a Population,
@@ -57,7 +57,8 @@ pub struct FromTrace<'a> {
     pub filler: &'a [u8],
 }
 
-/// Takes those operations of a file whose keys are this thread's, so that operations on one key keep their order.
+/// Runs those operations of a file whose keys belong to this thread, so that operations on one key
+/// keep their order.
 pub struct FromFile<'a> {
     pub reader: Reader<BufReader<File>>,
     pub thread: u64,
@@ -66,7 +67,7 @@ pub struct FromFile<'a> {
 }
 
 impl Source<'_> {
-    /// Puts the next operation into `next`; `false` at the end.
+    /// Writes the next operation to `next`; `false` at the end.
     pub fn next(&mut self, next: &mut Next) -> Result<bool> {
         match self {
             Self::Workload(source) => source.next(next),
@@ -141,7 +142,7 @@ impl FromTrace<'_> {
         next.key.clear();
         next.key.extend_from_slice(&from);
         (next.to, next.rows, next.kind, next.claimed) = (Some(to.to_vec()), u64::MAX, Some(Kind::Scan), None);
-        // Many apps have had no event for a minute.
+        // Many apps have had no event in the last minute.
         (next.is_checkable, next.must_exist) = (true, false);
     }
 }
@@ -185,7 +186,7 @@ fn fill(value: &mut Vec<u8>, bytes: usize, filler: &[u8], random: &mut Random) {
     }
 }
 
-/// FNV-1a: which thread runs a key's operations.
+/// FNV-1a: selects the thread that runs a key's operations.
 fn hash(key: &[u8]) -> u64 {
     key.iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))

@@ -1,4 +1,4 @@
-//! What one thread counts.
+//! Counts of one thread.
 
 use crate::failure::Result;
 use crate::measure::latency::{Latencies, Percentiles};
@@ -56,7 +56,7 @@ impl Tally {
         })
     }
 
-    /// An operation of this kind took `took` and ended `elapsed` after the start.
+    /// Records an operation of this kind that took `took` and ended `elapsed` after the start.
     pub fn record(&mut self, kind: Kind, took: Duration, elapsed: Duration) {
         self.latencies[kind as usize].record(took);
         self.timeline.record(elapsed);
@@ -80,7 +80,7 @@ impl Tally {
         Ok(())
     }
 
-    /// By the kinds that there were.
+    /// Percentiles of the kinds that occurred.
     pub fn percentiles(&self) -> Result<BTreeMap<String, Percentiles>> {
         let mut found = BTreeMap::new();
         for (name, latencies) in NAMES.iter().zip(&self.latencies) {
