@@ -1,4 +1,5 @@
-//! Writes the seeds of every target to `corpus/<target>`: real files, of stores that are made on the spot.
+//! Writes the seeds of every target to `corpus/<target>`: real files, of stores that are made on
+//! the spot.
 
 use cantle_faults::doors::fuzz::{TARGETS, layout_of_fuzzer};
 use std::{fs, io, path::Path};

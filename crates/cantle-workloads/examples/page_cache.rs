@@ -1,8 +1,9 @@
-//! How many reads of a device a get costs when data is larger than memory, whatever store it is: what to expect of caches of
-//! pages and of rows, before one is built.
+//! The number of device reads of a get when data are larger than memory, for any store: an estimate
+//! of the effect of page and row caches before they are built.
 //!
-//! `cargo run --release -p cantle-workloads --example page_cache -- 1290000 200` simulates so many records of 832 bytes,
-//! sorted, under so many MB, from an empty cache on; the second half of the gets counts.
+//! `cargo run --release -p cantle-workloads --example page_cache -- 1290000 200` simulates this
+//! number of records of 832 bytes, sorted, with this number of MB of memory, beginning with an
+//! empty cache; the second half of the gets counts.
 
 use cantle_workloads::generator::{Chooser, Distribution, Random};
 use std::collections::VecDeque;
@@ -12,11 +13,11 @@ const RECORD_BYTES: u64 = 832;
 const PAGE_BYTES: u64 = 4096;
 const GETS: usize = 1_000_000;
 
-/// What was used last, the least recent goes first.
+/// A cache that evicts the least recently used entry.
 struct Lru {
     capacity: usize,
     count: usize,
-    /// When each was used, 0 if it is not cached.
+    /// The time at which each entry was used last, 0 if it is not cached.
     used: Vec<u64>,
     queue: VecDeque<(u64, u64)>,
     clock: u64,
@@ -28,7 +29,7 @@ impl Lru {
         Self { capacity: capacity as usize, count: 0, used, queue: VecDeque::new(), clock: 0 }
     }
 
-    /// Uses an entry; says whether it was there.
+    /// Uses an entry; true if it was cached.
     fn touch(&mut self, entry: u64) -> bool {
         self.clock += 1;
         let used = &mut self.used[entry as usize];
@@ -48,11 +49,11 @@ impl Lru {
     }
 }
 
-/// Rows first, pages behind them.
+/// Rows first, then pages.
 struct Cache {
     rows: Lru,
     pages: Lru,
-    /// So many pages are read at once if another of them was read among the last ones.
+    /// Number of pages that are read at once if another of them was read recently.
     unit: u64,
     lately: Lru,
 }
@@ -68,7 +69,7 @@ impl Cache {
         }
     }
 
-    /// Whether the device is asked.
+    /// True if the device is read.
     fn reads(&mut self, record: u64) -> bool {
         if self.rows.capacity > 0 && self.rows.touch(record) {
             return false;
@@ -85,7 +86,7 @@ impl Cache {
     }
 }
 
-/// Reads per get if the pages that are asked for most are always there.
+/// Reads per get if the most popular pages are always cached.
 fn best(records: &[u64], page_bytes: u64) -> f64 {
     let most = records.iter().max().copied().unwrap_or_default();
     let mut gets = vec![0u64; (most * RECORD_BYTES / PAGE_BYTES) as usize + 1];

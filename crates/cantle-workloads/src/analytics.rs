@@ -1,5 +1,5 @@
-//! A stand-in for the production log of EvenDB §5.2: events of mobile apps in the order of time, whose
-//! popularity is as heavy-tailed as Figure 1 says, and queries for the last minute of an app.
+//! A substitute for the production log of EvenDB §5.2: events of mobile apps in the order of time,
+//! with the heavy-tailed popularity of Figure 1, and queries for the last minute of an app.
 
 use crate::generator::{Permutation, Random};
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Apps in the trace (Figure 1).
 pub const APPS: u64 = 60_000;
 
-/// Popularity by rank: so many ranks have so much of all events, falling by this power of the rank. The first two
-/// columns are Figure 1's "fewer than 0.1 % cover 70 %" and "1 % cover 94 %"; the powers make the curve continuous.
+/// Popularity by rank: the number of ranks, their share of all events, and the power of the rank by
+/// which the frequency falls. The first two columns are Figure 1's "fewer than 0.1 % cover 70 %"
+/// and "1 % cover 94 %"; the powers make the curve continuous.
 const SEGMENTS: [(u64, f64, f64); 3] =
     [(60, 0.70, 0.9), (600 - 60, 0.94 - 0.70, 1.6), (APPS - 600, 1.0 - 0.94, 1.8)];
 
@@ -18,11 +19,12 @@ pub const KEY_BYTES: usize = 4 + 8 + 4;
 /// Bytes of an event's value, so that a record has the paper's 800.
 pub const VALUE_BYTES: usize = 800 - KEY_BYTES;
 
-/// What is asked of the trace.
+/// Parameters of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// Events in a minute of the trace's own time, which is how many a query's minute holds over all apps. The
-    /// paper's feed had 13 million; a query would then return 400,000 rows on average.
+    /// Events in a minute of the trace's own time: the number of events in a query's minute over
+    /// all apps. The paper's feed had 13 million; a query would then return 400,000 rows on
+    /// average.
     pub events_per_minute: u64,
 }
 
@@ -33,19 +35,20 @@ impl Default for Shape {
     }
 }
 
-/// One event; also its place in the key order.
+/// One event. The order of events is that of their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     /// The app's number.
     pub app: u32,
     /// Milliseconds since the trace began.
     pub time_ms: u64,
-    /// Tells events of an app in one millisecond apart.
+    /// Distinguishes events of an app in one millisecond.
     pub sequence: u32,
 }
 
 impl Event {
-    /// The key: app, time and sequence, big-endian, so that an app's events lie together in the order of time.
+    /// The key: app, time and sequence, big-endian, so that an app's events are neighbours in the
+    /// order of time.
     pub fn key(&self) -> [u8; KEY_BYTES] {
         let mut key = [0; KEY_BYTES];
         key[..4].copy_from_slice(&self.app.to_be_bytes());
@@ -55,7 +58,7 @@ impl Event {
     }
 }
 
-/// The trace: any event of it in constant time, so that threads share a counter and nothing else.
+/// The trace. Any event is computed in constant time, so that threads only share a counter.
 #[derive(Debug, Clone)]
 pub struct Analytics {
     shape: Shape,
@@ -65,7 +68,7 @@ pub struct Analytics {
 }
 
 impl Analytics {
-    /// The trace that `seed` names.
+    /// The trace of this seed.
     pub fn new(shape: Shape, seed: u64) -> Self {
         let mut shares = Vec::with_capacity(APPS as usize);
         for (ranks, share, power) in SEGMENTS {
@@ -77,24 +80,25 @@ impl Analytics {
         Self { shape, seed, popularity: Alias::new(&shares), apps: Permutation::new(APPS, seed) }
     }
 
-    /// An app, drawn as events are.
+    /// A random app, with the popularity of events.
     pub fn app(&self, random: &mut Random) -> u32 {
         self.apps.apply(self.popularity.draw(random) as u64) as u32
     }
 
-    /// When event `number` happens.
+    /// The time of event `number`.
     pub fn time_ms(&self, number: u64) -> u64 {
         (u128::from(number) * 60_000 / u128::from(self.shape.events_per_minute)) as u64
     }
 
-    /// Event `number`; they are in the order of time.
+    /// Event `number`; events are in the order of time.
     pub fn event(&self, number: u64) -> Event {
         let app = self.app(&mut Random::stream(self.seed, number));
         // Keys of one app and millisecond differ by the event's number.
         Event { app, time_ms: self.time_ms(number), sequence: number as u32 }
     }
 
-    /// The first key of an app's last minute when `events` have happened, and the first behind it.
+    /// The first key of an app's last minute when `events` have happened, and the first key after
+    /// it.
     pub fn last_minute(&self, app: u32, events: u64) -> ([u8; KEY_BYTES], [u8; KEY_BYTES]) {
         let now_ms = self.time_ms(events);
         let from = Event { app, time_ms: now_ms.saturating_sub(60_000), sequence: 0 };
@@ -102,7 +106,8 @@ impl Analytics {
     }
 }
 
-/// Vose's alias method: a draw from any distribution costs one random number and at most two looks at a table.
+/// Vose's alias method: a draw from any distribution costs one random number and at most two table
+/// look-ups.
 #[derive(Debug, Clone)]
 struct Alias {
     slots: Vec<(f64, u32)>,

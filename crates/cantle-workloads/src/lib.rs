@@ -1,8 +1,9 @@
-//! The workloads of the papers: which operations, in which mix, on which records, and traces of them as text; and their
-//! sizes and times as people type them.
+//! The workloads of the papers: operations, mixes, and choices of records; traces of them as text;
+//! and parsers of sizes and times.
 //!
-//! `cantle bench` and the lab under `bench/` run the same ones. Nothing here knows a store: everything is a
-//! function of its parameters and a seed, so that a run is repeated exactly by naming both.
+//! `cantle bench` and the lab under `bench/` run the same workloads. Nothing here knows a store:
+//! everything is a function of its parameters and a seed, so that both together repeat a run
+//! exactly.
 
 pub mod analytics;
 pub mod generator;

@@ -1,14 +1,14 @@
-//! Which records exist while threads add to them.
+//! The records that exist while threads add to them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Hands out record numbers for new records and says below which number all of them certainly exist, so that
-/// readers of recent records do not ask for one that another thread is about to write.
+/// Assigns numbers to new records, and knows a number below which all of them exist, so that
+/// readers of recent records do not read one that another thread has not yet written.
 #[derive(Debug)]
 pub struct Population {
-    /// The next number to hand out.
+    /// The next number to assign.
     next: AtomicU64,
     /// All records below exist. Written under `ahead`, read without it.
     existing: AtomicU64,
@@ -26,13 +26,14 @@ impl Population {
         }
     }
 
-    /// The number for a new record, which the caller writes and then reports by [`Population::written`].
+    /// The number for a new record, which the caller writes and then reports by
+    /// [`Population::written`].
     pub fn claim(&self) -> u64 {
-        // Only uniqueness is asked of this counter.
+        // Only uniqueness is required of this counter.
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// `record`, claimed before, exists now.
+    /// Records that `record`, claimed before, exists now.
     pub fn written(&self, record: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut existing = self.existing.load(Ordering::Relaxed);
@@ -40,7 +41,7 @@ impl Population {
         while ahead.remove(&existing) {
             existing += 1;
         }
-        // Release: who reads the number also sees the write that it vouches for.
+        // Release: a thread that reads this number also sees the writes of the records below it.
         self.existing.store(existing, Ordering::Release);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::generator::Random;
 
-/// Bytes of a key: what YCSB makes of a 32-bit number, a 4-byte prefix and ten decimal digits.
+/// Bytes of a key: YCSB's key of a 32-bit number, with a 4-byte prefix and ten decimal digits.
 pub const KEY_BYTES: usize = 14;
 
 /// Bytes of a value.
@@ -29,11 +29,11 @@ pub fn key(record: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Random bytes that values are cut from. Made once per run: 1 MiB is far beyond the block over which a
-/// compressor could find a repetition.
+/// Size of the random bytes that values are cut from, made once per run. 1 MiB is far more than the
+/// block in which a compressor searches for repetitions.
 const POOL_BYTES: usize = 1 << 20;
 
-/// Makes values that do not compress, for the price of one copy, and recognises them.
+/// Makes values that do not compress, at the cost of one copy, and recognises them.
 pub struct Values {
     pool: Vec<u8>,
 }
@@ -46,7 +46,8 @@ impl Values {
         Self { pool }
     }
 
-    /// Writes the next value of `record` into `value`: its key, which readers check, then random bytes.
+    /// Writes the next value of `record` into `value`: its key, which readers check, then random
+    /// bytes.
     pub fn fill(&self, value: &mut [u8; VALUE_BYTES], record: u64, random: &mut Random) {
         let rest = VALUE_BYTES - KEY_BYTES;
         let start = random.below((POOL_BYTES - rest) as u64) as usize;
@@ -55,7 +56,7 @@ impl Values {
     }
 }
 
-/// Whether `value` was written for `key`.
+/// True if `value` was written for `key`.
 pub fn belongs(key: &[u8], value: &[u8]) -> bool {
     value.len() == VALUE_BYTES && value.starts_with(key) && key.len() == KEY_BYTES
 }

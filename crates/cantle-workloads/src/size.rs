@@ -1,9 +1,9 @@
-//! Sizes and times as people type them: `64MiB`, `1.5g`, `4096`; `10m`, `1.5s`, `20ms`.
+//! Sizes and times as text: `64MiB`, `1.5g`, `4096`; `10m`, `1.5s`, `20ms`.
 
 use std::time::Duration;
 
-/// Parses a number of bytes with an optional unit: `k`, `m`, `g`, `t` and their `kb`, `kib` forms, in either
-/// case, all in powers of 1024, as memory is counted.
+/// Parses a number of bytes with an optional unit: `k`, `m`, `g`, `t` and their `kb`, `kib` forms,
+/// in either case, all in powers of 1024, as memory is counted.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("{text:?} is no size: give bytes or a number with KiB, MiB, GiB or TiB, as in 256MiB");
@@ -22,7 +22,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         Ok(whole) => whole.checked_mul(1 << shift).ok_or_else(wrong)?,
         Err(_) => {
             let bytes = number.parse::<f64>().map_err(|_| wrong())? * (1u64 << shift) as f64;
-            // 2^53: every whole number up to here is exact, and no machine has more.
+            // Every whole number up to 2^53 is exact, and no machine has more bytes.
             if bytes > 9.0e15 {
                 return Err(wrong());
             }

@@ -9,10 +9,12 @@
 //! delete user0000000042
 //! ```
 //!
-//! The first line names the format and its version; other lines that begin with `#` are comments. Words are divided
-//! by one blank. `put` has the key and the length of the value, whose bytes are not kept; `scan` has the first key,
-//! the key before which it ends or `-`, and the most rows or `-`. In keys, printable ASCII stands for itself, but `%`, and
-//! every other byte is `%` and two hexadecimal digits; a lone `%` is the empty key, and a lone `-` is written `%2D`.
+//! The first line names the format and its version; other lines that begin with `#` are comments.
+//! Words are separated by one blank. `put` has the key and the length of the value, whose bytes are
+//! not kept. `scan` has the first key, the key before which it ends or `-`, and the maximum number
+//! of rows or `-`. In keys, printable ASCII characters stand for themselves, except `%`. Every
+//! other byte is `%` and two hexadecimal digits. A lone `%` is the empty key, and the key `-` is
+//! written `%2D`.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -23,36 +25,37 @@ pub const HEADING: &str = "# cantle-trace 1";
 /// One operation of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Write a pair.
+    /// Writes a pair.
     Put {
         /// Its key.
         key: Vec<u8>,
-        /// Bytes of its value.
+        /// Number of bytes of its value.
         value_bytes: u64,
     },
-    /// Read a pair.
+    /// Reads a pair.
     Get {
         /// Its key.
         key: Vec<u8>,
     },
-    /// Remove a pair.
+    /// Removes a pair.
     Delete {
         /// Its key.
         key: Vec<u8>,
     },
-    /// Read pairs in key order.
+    /// Reads pairs in key order.
     Scan {
         /// The first key.
         from: Vec<u8>,
-        /// The key before which it ends.
+        /// The key before which the scan ends.
         to: Option<Vec<u8>>,
-        /// The most rows.
+        /// Maximum number of rows.
         rows: Option<u64>,
     },
 }
 
 impl Entry {
-    /// The key that decides which thread runs it, so that operations on one key keep their order.
+    /// The key that determines which thread runs the operation, so that operations on one key keep
+    /// their order.
     pub fn key(&self) -> &[u8] {
         match self {
             Self::Put { key, .. } | Self::Get { key } | Self::Delete { key } => key,
@@ -60,7 +63,7 @@ impl Entry {
         }
     }
 
-    /// The line, without its end.
+    /// The operation as a line, without the line end.
     pub fn line(&self) -> String {
         let optional = |rows: &Option<u64>| rows.map_or("-".to_string(), |rows| rows.to_string());
         match self {
@@ -74,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// Reads a line; `None` for a comment or an empty one.
+    /// Parses a line; `None` for a comment or an empty line.
     pub fn parse(line: &str) -> Result<Option<Self>, String> {
         let line = line.trim_end_matches(['\r', '\n']);
         if line.is_empty() || line.starts_with('#') {
@@ -139,7 +142,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
 pub struct Writer<W>(W);
 
 impl<W: Write> Writer<W> {
-    /// Begins one.
+    /// Begins a trace: writes the heading.
     pub fn new(mut output: W) -> io::Result<Self> {
         writeln!(output, "{HEADING}")?;
         Ok(Self(output))
@@ -150,13 +153,13 @@ impl<W: Write> Writer<W> {
         writeln!(self.0, "{}", entry.line())
     }
 
-    /// Hands everything on.
+    /// Flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// Reads a trace; an error says in which line it is.
+/// Reads a trace; an error contains the number of the line.
 pub struct Reader<R> {
     input: R,
     line: String,

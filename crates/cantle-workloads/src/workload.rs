@@ -1,9 +1,9 @@
-//! The workloads of the papers: which operations, in which mix (EvenDB §5.3.1, after YCSB).
+//! The workloads of the papers: their operations and mixes (EvenDB §5.3.1, after YCSB).
 
 use crate::generator::{Distribution, Random};
 use serde::{Deserialize, Serialize};
 
-/// A workload, by the papers' letter.
+/// A workload, by the papers' letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Workload {
     /// Puts only
@@ -49,15 +49,15 @@ pub enum Workload {
 /// One type of operation; each has a latency histogram of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Write an existing record.
+    /// Writes an existing record.
     Put,
-    /// Read a record.
+    /// Reads a record.
     Get,
-    /// Write a new record.
+    /// Writes a new record.
     Insert,
-    /// Read up to so many records in key order.
+    /// Reads up to this number of records in key order.
     Scan(u64),
-    /// Read a record and write it.
+    /// Reads a record and writes it.
     ReadModifyWrite,
 }
 
@@ -65,7 +65,7 @@ impl Operation {
     /// Names in the order of [`Operation::index`].
     pub const NAMES: [&'static str; 5] = ["put", "get", "insert", "scan", "read-modify-write"];
 
-    /// Its place among [`Operation::NAMES`].
+    /// Its index in [`Operation::NAMES`].
     pub fn index(self) -> usize {
         match self {
             Self::Put => 0,
@@ -87,7 +87,7 @@ struct Mix {
     insert: u64,
     scan: u64,
     read_modify_write: u64,
-    /// The fewest and the most rows of a scan.
+    /// Minimum and maximum number of rows of a scan.
     rows: (u64, u64),
 }
 
@@ -116,7 +116,7 @@ const TABLE: [Mix; 12] = {
 };
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; TABLE.len()] = {
         let mut all = [Self::P; TABLE.len()];
         let mut at = 0;
@@ -138,12 +138,13 @@ impl Workload {
         self.mix().name
     }
 
-    /// Whether it brings its own records and so needs none to be loaded before.
+    /// True if the workload writes its own records, so that none need to be loaded before.
     pub fn is_insert(self) -> bool {
         self.mix().insert == 100
     }
 
-    /// The distribution that it runs over when `asked` is asked for; `None` where there is nothing to choose.
+    /// The distribution that the workload uses if the user chose `asked`; `None` if the workload
+    /// has no choice of records.
     pub fn distribution(self, asked: Distribution) -> Option<Distribution> {
         match self {
             Self::D => Some(Distribution::Latest),
@@ -152,7 +153,7 @@ impl Workload {
         }
     }
 
-    /// The longest scan, for the scanning workloads.
+    /// Maximum number of rows of a scan, for the scanning workloads.
     pub fn scan_rows_max(self) -> Option<u64> {
         let mix = self.mix();
         (mix.scan > 0).then_some(mix.rows.1)

@@ -1,12 +1,13 @@
-//! Zipf over composite keys: a popular primary attribute, anything within it (EvenDB §5.3.1).
+//! Zipf over composite keys: a popular primary attribute, and a uniform choice within it (EvenDB
+//! §5.3.1).
 
 use super::{Permutation, Random, Zipf};
 
 /// Values of the primary attribute: the 14 most significant bits of the key.
 const PREFIXES: u64 = 1 << 14;
 
-/// Record number = prefix × n / 16384 + a uniform remainder; the ranks of prefixes are permuted by the seed,
-/// so that hot prefixes lie scattered but what is hot within one lies together.
+/// Record number = prefix × n / 16384 + a uniform remainder. The seed permutes the ranks of
+/// prefixes, so that hot prefixes are scattered, but hot keys of one prefix are neighbours.
 #[derive(Debug, Clone)]
 pub struct Composite {
     records: u64,
@@ -20,12 +21,13 @@ impl Composite {
         Self { records, ranks: Zipf::new(PREFIXES, theta), prefixes: Permutation::new(PREFIXES, seed) }
     }
 
-    /// The frequency of the most popular record: that of the most popular prefix, shared by its records.
+    /// The frequency of the most popular record: that of the most popular prefix, shared by its
+    /// records.
     pub fn hottest(&self) -> f64 {
         self.ranks.hottest() * PREFIXES as f64 / self.records.max(PREFIXES) as f64
     }
 
-    /// Where the records of `prefix` begin. With fewer records than prefixes some prefixes are empty.
+    /// The first record of `prefix`. With fewer records than prefixes some prefixes are empty.
     fn start(&self, prefix: u64) -> u64 {
         (u128::from(prefix) * u128::from(self.records) / u128::from(PREFIXES)) as u64
     }
@@ -34,7 +36,7 @@ impl Composite {
     pub fn next(&self, random: &mut Random) -> u64 {
         let prefix = self.prefixes.apply(self.ranks.next(random));
         let (start, end) = (self.start(prefix), self.start(prefix + 1));
-        // An empty prefix falls on the record that follows it.
+        // An empty prefix gives the record after it.
         start + random.below((end - start).max(1))
     }
 }
@@ -44,7 +46,8 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// The point of the distribution: few prefixes take most operations, and none of their keys is hot.
+    /// The purpose of the distribution: few prefixes get most operations, and none of their keys is
+    /// hot.
     #[test]
     fn hot_keys_lie_together() {
         let records = 16_384 * 100;
@@ -62,7 +65,7 @@ mod tests {
         // The hottest of 16384 prefixes has 1 / zeta(16384, 0.99) = 9.3 % of all operations.
         let hottest = f64::from(counts[0]) / f64::from(draws);
         assert!((hottest - 0.093).abs() < 0.004, "{hottest}");
-        // One prefix in a hundred takes more than half of them.
+        // 1 % of the prefixes get more than half of the operations.
         assert!(counts.iter().take(164).sum::<u32>() > draws / 2);
         let hottest_key = by_key.values().max().copied().unwrap_or(0);
         assert!(f64::from(hottest_key) / f64::from(draws) < 0.0015);

@@ -2,19 +2,19 @@
 
 use super::{Random, Zipf};
 
-/// Chooses `newest - rank`, where the rank is Zipf-distributed over all records there are.
+/// Chooses `newest - rank`, where the rank is Zipf-distributed over all existing records.
 #[derive(Debug, Clone)]
 pub struct Latest {
     ranks: Zipf,
 }
 
 impl Latest {
-    /// Over `records` records to begin with.
+    /// A distribution over `records` records at the beginning.
     pub fn new(records: u64, theta: f64) -> Self {
         Self { ranks: Zipf::new(records, theta) }
     }
 
-    /// The next record number, where `0..newest` exist by now.
+    /// The next record number, if the records `0..newest` exist.
     pub fn next(&mut self, random: &mut Random, newest: u64) -> u64 {
         self.ranks.grow(newest);
         let newest = self.ranks.len();

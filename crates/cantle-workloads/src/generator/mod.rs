@@ -1,8 +1,8 @@
-//! Which record an operation touches: the key-access distributions of EvenDB §5.3.1.
+//! Choice of the record of an operation: the key-access distributions of EvenDB §5.3.1.
 //!
-//! Every generator is a pure function of its parameters and of a [`Random`] that the caller owns, so that a
-//! run is reproduced by its seed and each thread has a stream of its own. Record numbers lie in `0..records`
-//! in key order: record 0 has the smallest key.
+//! Every generator is a pure function of its parameters and of a [`Random`] that the caller owns,
+//! so that a run is reproduced by its seed and each thread has a stream of its own. Record numbers
+//! are in `0..records` in key order: record 0 has the smallest key.
 
 mod composite;
 mod latest;
@@ -33,7 +33,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// All of them, in the order of the paper.
+    /// All distributions, in the order of the paper.
     pub const ALL: [Self; 4] = [Self::ZipfSimple, Self::ZipfComposite, Self::Latest, Self::Uniform];
 
     /// The name as given on the command line.
@@ -61,8 +61,8 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// A chooser among `records` (at least one) with skew `theta`; `seed` fixes which records are hot and must
-    /// be the same for all threads of a run.
+    /// A chooser among `records` (at least one) with skew `theta`. `seed` determines the hot
+    /// records and must be the same for all threads of a run.
     pub fn new(distribution: Distribution, records: u64, theta: f64, seed: u64) -> Self {
         assert!(records > 0, "a distribution needs a record to choose");
         match distribution {
@@ -75,8 +75,8 @@ impl Chooser {
         }
     }
 
-    /// The next record number. `newest` is the number of records that certainly exist by now: only `Latest`
-    /// follows it, the others keep to the records there were when they were made.
+    /// The next record number. `newest` is the number of records that certainly exist: only
+    /// `Latest` follows it, the others use the records that existed when they were made.
     pub fn next(&mut self, random: &mut Random, newest: u64) -> u64 {
         match self {
             Self::ZipfSimple(zipf, permutation) => permutation.apply(zipf.next(random)),

@@ -2,12 +2,13 @@
 
 use super::random::mix;
 
-/// Rounds of the Feistel network. Four make a good pseudorandom permutation of a good round function
-/// (Luby and Rackoff); nothing here needs more.
+/// Rounds of the Feistel network. Four rounds with a good round function make a good pseudorandom
+/// permutation (Luby and Rackoff), which is enough here.
 const ROUNDS: usize = 4;
 
-/// A Feistel network over the smallest even number of bits that hold `n`, walked until it lands below `n`:
-/// the domain is less than four times `n`, so that is under four steps on average.
+/// A Feistel network over the smallest even number of bits that hold `n`, repeated until the result
+/// is below `n`: the domain is less than four times `n`, so that takes fewer than four steps on
+/// average.
 #[derive(Debug, Clone)]
 pub struct Permutation {
     n: u64,
@@ -16,7 +17,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The bijection of `0..n` (`n` from 1 to 2^62) that `seed` names.
+    /// The bijection of `0..n` (`n` from 1 to 2^62) of this seed.
     pub fn new(n: u64, seed: u64) -> Self {
         assert!((1..=1 << 62).contains(&n), "a permutation of {n} numbers");
         let bits = (u64::BITS - (n - 1).leading_zeros()).max(2);
@@ -27,11 +28,11 @@ impl Permutation {
         Self { n, half_bits: bits.div_ceil(2), keys }
     }
 
-    /// Where `index` (below `n`) goes.
+    /// The image of `index` (below `n`).
     pub fn apply(&self, index: u64) -> u64 {
         assert!(index < self.n, "{index} of a permutation of {}", self.n);
         let mut value = index;
-        // Cycle walking: the orbit of `index` returns below `n` at the latest at `index` itself.
+        // Cycle walking: the orbit of `index` returns below `n`, at the latest at `index` itself.
         loop {
             value = self.encrypt(value);
             if value < self.n {

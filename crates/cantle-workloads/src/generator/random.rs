@@ -1,7 +1,7 @@
 //! A small seeded generator of random numbers, the same on every machine.
 
-/// SplitMix64: one addition and a mixing function per number, a full period of 2^64, and good enough for
-/// choosing keys. Not for secrets.
+/// SplitMix64: one addition and a mixing function per number, a full period of 2^64, and good
+/// enough for choosing keys. Not for secrets.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -23,7 +23,8 @@ impl Random {
         Self { state: mix(seed.wrapping_add(STEP)) }
     }
 
-    /// The sequence of one thread (or phase, or purpose) of a seed: streams do not follow one another.
+    /// The sequence of one thread (or phase, or purpose) of a seed: streams do not follow one
+    /// another.
     pub fn stream(seed: u64, stream: u64) -> Self {
         Self::new(mix(seed) ^ mix(stream.wrapping_mul(STEP).wrapping_add(1)))
     }
@@ -39,7 +40,8 @@ impl Random {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A number in `0..bound` (`bound` at least 1) by multiplication: the bias is below `bound / 2^64`.
+    /// A number in `0..bound` (`bound` at least 1) by multiplication: the bias is below `bound /
+    /// 2^64`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,16 +1,18 @@
 //! Zipf-distributed ranks: rank `i` (from 0) has a frequency proportional to `1 / (i + 1)^theta`.
 //!
-//! The method is that of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994),
-//! which YCSB uses: one random number and one power per rank, no table and no rejection. Its first two ranks
-//! have exactly their frequencies, the others follow a continuous approximation.
+//! The method is that of Gray et al., "Quickly generating billion-record synthetic databases"
+//! (SIGMOD 1994), which YCSB uses: one random number and one power per rank, no table and no
+//! rejection. Its first two ranks have exactly their frequencies, the others follow a continuous
+//! approximation.
 
 use super::Random;
 
-/// Terms of the zeta sum that are added one by one before the Euler–Maclaurin formula takes over: the first
-/// neglected term is about `m^-4 / 120`, at 1024 below 10^-14.
+/// Number of terms of the zeta sum that are added one by one before the Euler–Maclaurin formula is
+/// used. The first neglected term is about `m^-4 / 120`, below 10^-14 at 1024.
 const EXACT_TERMS: u64 = 1024;
 
-/// Growth up to which terms are added to a known sum one by one; more costs less by the formula.
+/// Maximum growth for which terms are added to a known sum one by one; for more, the formula is
+/// faster.
 const INCREMENTAL_TERMS: u64 = 4096;
 
 /// `sum of 1 / i^theta for i in 1..=n`, in a time that does not depend on `n`.
@@ -44,7 +46,8 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Ranks in `0..n` (`n` at least 1) with `0 <= theta < 1`, the range in which Gray's formula holds.
+    /// Ranks in `0..n` (`n` at least 1) with `0 <= theta < 1`, the range in which Gray's formula
+    /// holds.
     pub fn new(n: u64, theta: f64) -> Self {
         assert!(n > 0 && (0.0..1.0).contains(&theta), "zipf over {n} with theta {theta}");
         let mut zipf =
@@ -61,7 +64,7 @@ impl Zipf {
             if self.n <= 2 { 0.0 } else { (1.0 - (2.0 / self.n as f64).powf(1.0 - self.theta)) / tail };
     }
 
-    /// Widens the range to `0..n`; a smaller `n` than the present one changes nothing.
+    /// Extends the range to `0..n`; a smaller `n` than the present one changes nothing.
     pub fn grow(&mut self, n: u64) {
         if n <= self.n {
             return;
@@ -75,7 +78,7 @@ impl Zipf {
         self.set_eta();
     }
 
-    /// How many ranks there are: at least one.
+    /// The number of ranks: at least one.
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> u64 {
         self.n
@@ -117,8 +120,9 @@ mod tests {
         }
     }
 
-    /// EvenDB Table 3 gives the share of the most popular key in percent. The paper does not say for how many
-    /// keys; 80 million of 814 bytes, its 64 GB data set, give its first figures to the digit.
+    /// EvenDB Table 3 gives the share of the most popular key in percent. The paper does not say
+    /// for how many keys; 80 million of 814 bytes, its 64 GB data set, give its first figures to
+    /// the digit.
     #[test]
     fn the_hottest_key_is_as_hot_as_in_the_paper_for_80_million_keys() {
         for (theta, percent) in [(0.99, 4.87), (0.95, 3.30), (0.90, 1.91), (0.85, 1.04), (0.80, 0.54)] {
