@@ -1,5 +1,6 @@
-//! The doors "damage" and "fuzz", for some seconds, in a process that counts what they ask for. `CANTLE_TEST_FACTOR` multiplies
-//! what is drawn by chance, `CANTLE_TEST_CASE` runs the one case that a failure named.
+//! The doors "damage" and "fuzz", for some seconds, in a process that counts their allocations.
+//! `CANTLE_TEST_FACTOR` multiplies the random cases, `CANTLE_TEST_CASE` runs the one case that a
+//! failure named.
 
 use cantle_faults::doors::door;
 use cantle_faults::files::Kind;
@@ -9,7 +10,7 @@ use cantle_faults::visit::Visit;
 #[global_allocator]
 static MEMORY: Watched = Watched;
 
-/// Goes through a door; what it did is printed.
+/// Runs a door and prints its counters.
 fn enter(name: &str) -> Visit {
     let visit = Visit::for_test();
     let door = door(name).unwrap_or_else(|| panic!("there is no door {name}"));

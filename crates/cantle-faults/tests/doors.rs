@@ -1,11 +1,11 @@
-//! Every door of the lab, for some seconds. `CANTLE_TEST_FACTOR` multiplies what is drawn by chance, `CANTLE_TEST_CASE` runs
-//! the one case that a failure named.
+//! Every door of the lab, for some seconds. `CANTLE_TEST_FACTOR` multiplies the random cases,
+//! `CANTLE_TEST_CASE` runs the one case that a failure named.
 
 use cantle::LayoutKind;
 use cantle_faults::doors::door;
 use cantle_faults::visit::{Effort, Visit, factor};
 
-/// Goes through a door; what it did is told.
+/// Runs a door and prints its counters.
 fn enter(name: &str) -> Visit {
     let visit = Visit::for_test();
     let door = door(name).unwrap_or_else(|| panic!("there is no door {name}"));
@@ -77,8 +77,8 @@ fn openings() {
     );
 }
 
-/// A store that is being destroyed, whose last manifest had replaced another: power lost without the removal of that one, it opened as
-/// the store of that day.
+/// A store was being destroyed whose last manifest had replaced an older one. The power failed
+/// before the removal of the older one was durable, and the store opened in the older state.
 #[test]
 fn no_older_manifest_comes_back_with_an_older_store() {
     let case = "upkeep:503501878571572501".to_owned();

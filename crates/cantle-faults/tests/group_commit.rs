@@ -1,4 +1,5 @@
-//! Several writers share syncs of the journal, and one of these fails: whoever was told that its write is durable finds it.
+//! Several writers share syncs of the journal, and one of these syncs fails: every write that was
+//! acknowledged as durable is found.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
@@ -17,8 +18,8 @@ fn options(vfs: Arc<dyn cantle::vfs::Vfs>) -> Options {
         .checkpoint_interval(Duration::from_millis(15))
 }
 
-/// Writers go on until the store refuses; returns how many writes of each were acknowledged, and how many are there after a
-/// loss of power that takes whatever is not synced.
+/// Writers run until the store refuses. Returns for each the number of acknowledged writes, and the
+/// number that are there after a loss of power that loses all unsynced data.
 fn run(fails_at: u64, verdict: Verdict, any_file: bool) -> ([u64; THREADS], [u64; THREADS]) {
     let memory = MemVfs::new();
     let fault = FaultVfs::over_memory(memory.clone());

@@ -1,4 +1,5 @@
-//! The door `histories`, as long as `cargo test` stays. `CANTLE_TEST_CASE` makes the one history that a failure named.
+//! The door `histories`, with the effort of `cargo test`. `CANTLE_TEST_CASE` runs the one history
+//! that a failure named.
 
 use cantle_faults::doors::door;
 use cantle_faults::visit::{Visit, factor};

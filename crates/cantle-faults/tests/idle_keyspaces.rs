@@ -1,4 +1,4 @@
-//! What idle keyspaces take, in a process where nothing else is done.
+//! Memory of idle keyspaces, in a process that does nothing else.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::MemVfs;
@@ -10,7 +10,8 @@ use std::time::Duration;
 #[global_allocator]
 static MEMORY: Watched = Watched;
 
-/// A keyspace itself, its chunk, its log and what leads to them. Its counters come with the first access.
+/// Maximum bytes of a keyspace itself, its chunk, its log and the structures that refer to them.
+/// Its counters are allocated at the first access.
 const BYTES_MAX: u64 = 2_750;
 
 fn open(vfs: &MemVfs) -> Db {
@@ -18,7 +19,7 @@ fn open(vfs: &MemVfs) -> Db {
     options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
 }
 
-/// What a store takes for each of its keyspaces, which nobody has used since it was opened.
+/// The memory of each keyspace of a store, not used since the store was opened.
 #[test]
 fn an_idle_keyspace_takes_little_and_is_counted() {
     const FEW: u64 = 100;

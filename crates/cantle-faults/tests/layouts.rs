@@ -1,6 +1,7 @@
-//! The duties of any layout: doors that every registered layout goes through, and several layouts in one store.
+//! Requirements of every layout: doors that every registered layout must pass, and several layouts
+//! in one store.
 //!
-//! A new layout is in `LayoutKind::ALL`, and so here.
+//! A new layout is in `LayoutKind::ALL`, and so is tested here.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
@@ -10,12 +11,12 @@ use cantle_faults::visit::{Effort, Visit, factor};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The layouts that `doors.rs` does not go through.
+/// The layouts that `doors.rs` does not test.
 fn others() -> impl Iterator<Item = LayoutKind> {
     LayoutKind::ALL.iter().copied().filter(|&layout| layout != LayoutKind::default())
 }
 
-/// Goes through a door in every other layout.
+/// Runs a door in every other layout.
 fn enter(name: &str, effort: Effort) {
     for layout in others() {
         let mut visit = Visit::new(layout, 7, effort);
@@ -81,7 +82,7 @@ fn pairs(space: &Keyspace) -> Vec<(String, String)> {
     space.range(..).map(|pair| pair.map(|(key, value)| (text(&key), text(&value))).unwrap()).collect()
 }
 
-/// All have these pairs, and are sound.
+/// Checks that all keyspaces have these pairs, and are sound.
 fn assert_have(db: &Db, expected: &[(&str, &str)], what: &str) {
     for space in spaces(db) {
         let found = pairs(&space);
@@ -109,7 +110,7 @@ fn layouts_share_batches_transactions_checkpoints_backups_and_repairs() {
         };
         all.iter().for_each(|space| space.put("c", "0").unwrap());
         write("1");
-        // One snapshot over all.
+        // One snapshot over all keyspaces.
         let snapshot = db.snapshot();
         write("2");
         for space in &all {
@@ -117,7 +118,8 @@ fn layouts_share_batches_transactions_checkpoints_backups_and_repairs() {
             assert_eq!(space.get("a").unwrap().as_deref(), Some(&b"2"[..]));
         }
         drop(snapshot);
-        // A transaction that read in one layout and wrote in the others conflicts with a write of what it read.
+        // A transaction that read in one layout and wrote in the others conflicts with a write of a
+        // key that it read.
         for (read, conflicts) in all.iter().flat_map(|space| [(space, false), (space, true)]) {
             let transaction = db.transaction();
             let seen = transaction.keyspace(read).get("a").unwrap();
@@ -137,7 +139,8 @@ fn layouts_share_batches_transactions_checkpoints_backups_and_repairs() {
         assert_have(&db, &expected, "written");
         db.sync().unwrap();
         db.backup("backup").unwrap();
-        // What a checkpoint covers survives a loss of power in all of them alike; what came after it, what the store promises.
+        // Data that a checkpoint covers survive a loss of power in all layouts; later data survive
+        // as the store promises.
         write("3");
         let lost = disk.crash(&CrashPlan::LOSE_UNSYNCED);
         let killed = disk.kill();

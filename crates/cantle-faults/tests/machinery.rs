@@ -1,12 +1,15 @@
-//! The doors to real processes, file systems and limits, for some seconds each. Those that need root or a tool that is missing
-//! say so and do nothing; `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group`, or some of these, has them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
+//! The doors with real processes, file systems and limits, for some seconds each. Those that need
+//! root or a missing tool report that and do nothing;
+//! `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group`, or some of these, makes
+//! them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
 
 use cantle::{ChunkOptions, KeyspaceOptions, Options};
 use cantle_faults::doors::door;
 use cantle_faults::visit::Visit;
 use std::time::Duration;
 
-/// Goes through a door; what it did is printed. Each of `done` was done at least once, unless something was left out.
+/// Runs a door and prints its counters. Each of `done` must have been counted, unless a test was
+/// left out.
 fn enter(name: &str, done: &[&str]) {
     let mut visit = Visit::for_test();
     visit.program = env!("CARGO_BIN_EXE_cantle-faults").into();
@@ -95,7 +98,8 @@ fn processes_have_no_more_in_memory_than_their_budget_and_64_mib() {
     enter("resident", &["processes measured"]);
 }
 
-/// Stores into a mapped file that failed are answered by a signal, which kills the process where nobody handles it.
+/// A failed store into a mapped file raises a signal, which kills the process if there is no
+/// handler.
 #[test]
 fn a_write_buffer_that_fails_under_an_open_store_kills_nobody() {
     let dir = tempfile::tempdir().unwrap();
@@ -103,7 +107,8 @@ fn a_write_buffer_that_fails_under_an_open_store_kills_nobody() {
     let keyspace =
         KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10));
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
-    // The tests beside this one start processes, which have our lock from fork to exec.
+    // The tests that run at the same time start processes, which inherit the lock from fork to
+    // exec.
     let open = || loop {
         match options.clone().open(&path) {
             Err(cantle::Error::Locked { .. }) => std::thread::sleep(Duration::from_millis(1)),
@@ -120,7 +125,7 @@ fn a_write_buffer_that_fails_under_an_open_store_kills_nobody() {
         println!("skipped: there is no write buffer here, as there is little space");
         return;
     };
-    // What is synced is in the logs; of what follows some is lost with the write buffer.
+    // Synced data are in the logs; some of the later data are lost with the write buffer.
     for n in 2000..2040 {
         db.put(key(n), format!("{n:0300}")).unwrap();
     }
@@ -148,7 +153,7 @@ fn a_write_buffer_that_fails_under_an_open_store_kills_nobody() {
     }
     drop(db);
     let db = open();
-    // What was lost with the write buffer may be told, and nothing else.
+    // Only data that were lost with the write buffer may be reported.
     for damage in db.verify().unwrap().damage {
         assert!(damage.to_string().contains("WRITE-BUFFER"), "{damage}");
     }

@@ -1,4 +1,4 @@
-//! What stores leave behind in memory, in a process where nothing else is done.
+//! Memory that stores do not free, in a process that does nothing else.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::MemVfs;

@@ -1,4 +1,5 @@
-//! The door `model`, as long as `cargo test` stays. `CANTLE_TEST_CASE` runs the one case that a failure named.
+//! The door `model`, with the effort of `cargo test`. `CANTLE_TEST_CASE` runs the one case that a
+//! failure named.
 
 use cantle_faults::doors::door;
 use cantle_faults::visit::{Visit, factor};
@@ -14,5 +15,5 @@ fn stores_do_as_the_model_does() {
     let tally = visit.tally();
     assert!(tally["configurations"] >= 25 * factor(), "{tally:?}");
     assert!(tally["operations"] >= 25 * 3000 * factor(), "{tally:?}");
-    // What must have happened in each round, the door asserts itself.
+    // The door itself asserts the events that each round must have.
 }

@@ -1,4 +1,5 @@
-//! Every number of the manifests of small stores is each extreme once, under checksums that fit.
+//! Every number in the manifests of small stores is replaced by each extreme once, with valid
+//! checksums.
 
 use cantle::LayoutKind;
 use cantle_faults::doors::fuzz::target;

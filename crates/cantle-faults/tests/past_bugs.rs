@@ -1,4 +1,5 @@
-//! Bugs that other stores had, each in the form that it would take here. What happened there stands above each test.
+//! Bugs of other stores, each in the form that it would have here. The comment of each test
+//! describes the original bug.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 #[path = "past_bugs/leveldb.rs"]
@@ -21,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nothing but what is asked for: no checkpoint of its own accord.
+/// No checkpoints except the requested ones.
 fn options(vfs: impl Vfs, durability: Durability) -> Options {
     Options::new()
         .vfs(Arc::new(vfs))
@@ -52,7 +53,7 @@ impl Lab {
         Self { fault: FaultVfs::over_memory(memory.clone()), memory, progress: Progress::at(0, 0) }
     }
 
-    /// Does one thing that is acknowledged when it returns.
+    /// Runs one operation that is acknowledged when it returns.
     fn acknowledged<T>(&self, durable: bool, act: impl FnOnce() -> cantle::Result<T>) -> T {
         self.progress.begin();
         let done = act().unwrap();
@@ -60,7 +61,8 @@ impl Lab {
         done
     }
 
-    /// What stood in memory before every call by which `act` changed something, and at its end.
+    /// Images of the file system before every call by which `act` changes something, and at its
+    /// end.
     fn watch<T>(&self, act: impl FnOnce() -> T) -> (T, Vec<Image>) {
         let images = record(&self.fault, &self.memory, &self.progress, 1, usize::MAX);
         let done = act();
@@ -72,7 +74,7 @@ impl Lab {
     }
 }
 
-/// Every image that a loss of power at these moments could leave, each once; says how many there were.
+/// Every image that a loss of power at these moments could leave, each once. Returns their number.
 fn lose_power(images: &[Image], mut check: impl FnMut(MemVfs, Marks, &str)) -> usize {
     let mut seen = HashSet::new();
     for (index, image) in images.iter().enumerate() {
@@ -86,7 +88,7 @@ fn lose_power(images: &[Image], mut check: impl FnMut(MemVfs, Marks, &str)) -> u
     seen.len()
 }
 
-/// Only what was synced, all, and the death of the process alone.
+/// Only the synced data, all data, and the death of the process alone.
 fn deaths(memory: &MemVfs) -> [(MemVfs, &'static str); 3] {
     [
         (memory.crash(&CrashPlan::LOSE_UNSYNCED), "what was not synced is lost"),
@@ -95,7 +97,7 @@ fn deaths(memory: &MemVfs) -> [(MemVfs, &'static str); 3] {
     ]
 }
 
-/// A file that does not have its name yet is none of its kind.
+/// A file that does not have its final name yet is not of its kind.
 fn is_of(name: &str, kind: Kind) -> bool {
     Kind::of(name) == kind && !name.ends_with(".tmp")
 }
@@ -118,7 +120,8 @@ fn put(db: &Db, n: usize) -> cantle::Result<()> {
     db.put(key(n), value(n, VALUE_BYTES))
 }
 
-/// How many pairs are there: those that were put first and no others, with their values.
+/// The number of pairs: these must be the ones that were put first, with their values, and no
+/// others.
 fn count(db: &Db, what: &str) -> usize {
     let mut count = 0;
     for pair in db.range(..) {
@@ -130,7 +133,8 @@ fn count(db: &Db, what: &str) -> usize {
     count
 }
 
-/// The store opens, is sound, holds what was put in order and takes more; returns how many there are.
+/// Checks that the store opens, is sound, has the pairs that were put in order, and accepts more.
+/// Returns the number of pairs.
 fn check(vfs: MemVfs, durability: Durability, what: &str) -> usize {
     let db = open(vfs, durability).unwrap_or_else(|error| panic!("{what}: {error}"));
     let count = count(&db, what);

@@ -1,4 +1,4 @@
-//! What the lab found, one test each.
+//! Bugs that the lab found, one test each.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
@@ -19,7 +19,8 @@ fn both(other: &cantle::Keyspace, value: &str) -> cantle::WriteBatch {
     batch
 }
 
-/// A store with `old`, checkpointed, and `new`, acknowledged since, as the death of its process leaves it.
+/// A store with a checkpointed `old` and a later acknowledged `new`, as the death of its process
+/// leaves it.
 fn killed(durability: Durability) -> MemVfs {
     let memory = MemVfs::new();
     let db = open(Arc::new(memory.clone()), durability).unwrap();
@@ -29,8 +30,8 @@ fn killed(durability: Durability) -> MemVfs {
     memory.kill()
 }
 
-/// Opening must find out whether the page cache outlived the dead process. Where it could not, it took that for a no, and
-/// gave up what had been acknowledged.
+/// Opening must determine if the page cache outlived the dead process. If it could not, it assumed
+/// that the page cache was lost, and dropped acknowledged writes.
 #[test]
 fn opening_that_cannot_find_out_what_outlived_the_process_fails_instead_of_giving_it_up() {
     for operation in [Operation::PageCacheIdentity, Operation::Open, Operation::ReadAt, Operation::Metadata] {
@@ -46,12 +47,13 @@ fn opening_that_cannot_find_out_what_outlived_the_process_fails_instead_of_givin
     }
 }
 
-/// The end of a log that a failed sync had lost was given up by one recovery and taken up by the next, as that found the page
-/// cache of the epoch between them in order; the following loss of power then left a log shorter than had been recorded.
+/// One recovery dropped the end of a log that a failed sync had lost, and the next one recovered
+/// it, as it found the page cache of the epoch between them intact. The following loss of power
+/// then left a log shorter than recorded.
 #[test]
 fn the_end_of_a_log_that_was_given_up_once_is_not_taken_up_again() {
     let memory = killed(Durability::Process);
-    // Whether it is the opening that fails, or a checkpoint right behind it.
+    // The sync that fails is the opening's, or that of a checkpoint right after it.
     let fault = FaultVfs::over_memory(memory.clone());
     fault.fail_always(Operation::SyncData, Verdict::FailLost(Failure::EIO));
     drop(open(Arc::new(fault.clone()), Durability::Process).map(|db| db.sync()));
@@ -73,8 +75,8 @@ fn the_end_of_a_log_that_was_given_up_once_is_not_taken_up_again() {
     }
 }
 
-/// A record of the manifest that is damaged behind the last checkpoint was taken for what a loss of power leaves, though
-/// there had been none, and what was acknowledged since was given up without a word.
+/// A damaged record of the manifest after the last checkpoint was taken for the effect of a loss of
+/// power, though there had been none. Writes acknowledged since were dropped without a report.
 #[test]
 fn damage_behind_the_last_checkpoint_is_damage_where_no_power_was_lost() {
     let memory = MemVfs::new();
@@ -87,7 +89,7 @@ fn damage_behind_the_last_checkpoint_is_damage_where_no_power_was_lost() {
     let manifest = names.iter().find(|name| name.starts_with("MANIFEST")).unwrap();
     let path = Path::new("store").join(manifest);
     let checkpointed = memory.metadata(&path).unwrap().unwrap().len;
-    // These are in the manifest behind the checkpoint.
+    // These are in the manifest after the checkpoint.
     for name in ["first", "second", "third"] {
         db.drop_keyspace(name).unwrap();
     }
@@ -102,7 +104,7 @@ fn damage_behind_the_last_checkpoint_is_damage_where_no_power_was_lost() {
         file.write_at(&[byte[0] ^ 1], at).unwrap();
         match open(Arc::new(damaged), Durability::Process) {
             Ok(db) => {
-                // The last record looks as if the process had died while it wrote it.
+                // The last record looks as if the process had died during its write.
                 assert!(db.get("new").unwrap().is_some_and(|value| value == "2"), "byte {at} of {len}");
                 assert!(db.keyspaces().unwrap().len() <= 2, "byte {at} of {len}");
                 torn += 1;
@@ -116,8 +118,8 @@ fn damage_behind_the_last_checkpoint_is_damage_where_no_power_was_lost() {
     assert!(noticed > torn, "{noticed} noticed, {torn} taken for torn");
 }
 
-/// A batch over two logs whose append to the second failed, and whose first record could not be cut off again, came back in half
-/// once a checkpoint had settled all batches before it.
+/// A batch over two logs whose append to the second failed, and whose first record could not be
+/// truncated, came back partly once a checkpoint had marked all batches before it as complete.
 #[test]
 fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
     for (spoiling_works, durability) in
@@ -129,7 +131,7 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
         let other = db.keyspace("other").unwrap();
         db.put("key", "old").unwrap();
         other.put("key", "old").unwrap();
-        // So much that it goes to the logs directly.
+        // Large enough to go to the logs directly.
         let mut batch = cantle::WriteBatch::new();
         batch.put("key", vec![b'x'; 100_000]).keyspace(&other).put("key", vec![b'x'; 100_000]);
         let seen = std::sync::atomic::AtomicU64::new(0);
@@ -138,7 +140,7 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
                 let is_second = seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1;
                 if is_second { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
             }
-            // The zeros that are to spoil what was appended.
+            // The zeros that make the appended record invalid.
             Operation::WriteAt if call.len <= 8 && !spoiling_works => Verdict::Fail(Failure::EIO),
             Operation::SetLen => Verdict::Fail(Failure::EIO),
             _ => Verdict::Pass,
@@ -146,7 +148,7 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
         let failed = db.write(batch).unwrap_err();
         fault.clear_rule();
         if !spoiling_works {
-            // Nobody can keep it from coming back: so the store says that it may.
+            // The batch may come back, so the store must report that.
             assert!(db.stats().read_only.is_some_and(|why| why.contains("taken back")), "{failed}");
             continue;
         }
@@ -162,8 +164,8 @@ fn a_batch_that_failed_and_cannot_be_cut_off_does_not_come_back() {
     }
 }
 
-/// One log found no space for its buffered records; the failed sync of another in the same checkpoint went unnoticed, and the
-/// next checkpoint took it for synced.
+/// One log found no space for its buffered records. The failed sync of another log in the same
+/// checkpoint was not noticed, and the next checkpoint took that log for synced.
 #[test]
 fn a_failed_sync_is_noticed_behind_another_log_that_finds_no_space() {
     for first in ["default", "other"] {
@@ -205,8 +207,8 @@ fn a_failed_sync_is_noticed_behind_another_log_that_finds_no_space() {
     }
 }
 
-/// Where the index of a log could neither be written nor cut off again, writing went on in its midst: what was left behind was
-/// taken for records that prove damage.
+/// If the index of a log could neither be written nor truncated, writing continued in the middle of
+/// it: the rest of the index was taken for records that prove damage.
 #[test]
 fn half_an_index_that_cannot_be_cut_off_is_no_damage() {
     const VALUE_BYTES: usize = 20_000;
@@ -240,8 +242,9 @@ fn half_an_index_that_cannot_be_cut_off_is_no_damage() {
     assert!(reopened.verify().unwrap().is_ok());
 }
 
-/// A log to which the first write failed was named by the manifest, and known to no checkpoint. Once a backup or a loss of power had
-/// left it out, the opening behind the next one missed it, and with it the chunk.
+/// A log whose first write failed was named by the manifest, and known to no checkpoint. Once a
+/// backup or a loss of power had left it out, the opening after the next one missed it, and with it
+/// the chunk.
 #[test]
 fn a_log_that_no_checkpoint_knows_need_not_be_there() {
     let memory = MemVfs::new();
@@ -271,12 +274,12 @@ fn a_log_that_no_checkpoint_knows_need_not_be_there() {
     }
 }
 
-/// A commit record that could not be appended counted as a failed sync: the store turned read-only and returned to its last
-/// checkpoint, though nothing of what it had acknowledged was in doubt.
+/// A failed append of a commit record counted as a failed sync: the store turned read-only and
+/// returned to its last checkpoint, though none of its acknowledged writes was in doubt.
 #[test]
 fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
     let is_commit = |call: &cantle::vfs::Call<'_>| {
-        // Under the name that it was made under.
+        // Under the name that it had when it was created.
         let is_journal = call.path.to_string_lossy().contains(".journal");
         call.operation == Operation::WriteAt && is_journal && call.len < 100 && call.offset > 0
     };
@@ -317,8 +320,8 @@ fn a_commit_record_that_fails_takes_its_batch_with_it_and_nothing_else() {
     }
 }
 
-/// A commit record that was written after all, and could not be taken back, found its batch in half, as what had been appended to some
-/// logs was taken back meanwhile.
+/// A commit record was written in spite of the reported failure, and could not be undone. It
+/// committed a batch of which some appends had been undone in the meantime.
 #[test]
 fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
     for is_written in [false, true] {
@@ -339,7 +342,7 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
                     let is_first = !failed.swap(true, std::sync::atomic::Ordering::Relaxed);
                     if is_first { first } else { Verdict::Fail(Failure::EIO) }
                 }
-                // One log cannot be cut, the other can.
+                // One log cannot be truncated, the other can.
                 Operation::SetLen | Operation::Len if name.ends_with(".log") => {
                     let is_it = *log.lock().unwrap().get_or_insert_with(|| name.to_string()) == *name;
                     if is_it { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
@@ -362,8 +365,8 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all() {
     }
 }
 
-/// What a failed batch had appended and nobody could cut off was overwritten a page at a time: where that failed half way through a
-/// page, records followed a damaged one, which is damage.
+/// The records of a failed batch that could not be truncated were overwritten page by page. If that
+/// failed in the middle of a page, records followed a damaged one, which is reported as damage.
 #[test]
 fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
     for overwritten in [0, 1, 50, 700] {
@@ -373,7 +376,7 @@ fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
         let other = db.keyspace("other").unwrap();
         db.put("acknowledged", "1").unwrap();
         other.put("acknowledged", "1").unwrap();
-        // So much that it goes to the logs directly.
+        // Large enough to go to the logs directly.
         let mut batch = cantle::WriteBatch::new();
         for n in 0..1000 {
             batch.put(format!("{n}"), vec![b'x'; 100]);
@@ -409,8 +412,8 @@ fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
     }
 }
 
-/// Too many open files kept a directory from being synced. That counted as a failed sync, after which a store returns to its last
-/// checkpoint; but what cannot be opened has lost nothing.
+/// With too many open files a directory could not be synced. That counted as a failed sync, after
+/// which a store returns to its last checkpoint; but a file that cannot be opened has lost nothing.
 #[test]
 fn too_many_open_files_lose_nothing() {
     let memory = MemVfs::new();
@@ -441,7 +444,8 @@ fn too_many_open_files_lose_nothing() {
     db.sync().unwrap();
 }
 
-/// A store that had turned read-only in the background was closed without a word, and what it had acknowledged was not durable.
+/// A store that had turned read-only in the background was closed without a report, and its
+/// acknowledged writes were not durable.
 #[test]
 fn closing_a_store_that_turned_read_only_says_so() {
     for durability in [Durability::Process, Durability::Buffered, Durability::Sync] {
@@ -465,8 +469,9 @@ fn closing_a_store_that_turned_read_only_says_so() {
     }
 }
 
-/// Metadata was told to the manifest while a checkpoint ran that had begun before: with that it was durable, and what had been written
-/// before it, but after the checkpoint began, was not, if the next checkpoint failed.
+/// Metadata was appended to the manifest during a checkpoint that had begun earlier, and so became
+/// durable. Writes before it, but after the checkpoint began, were not durable if the next
+/// checkpoint failed.
 #[test]
 fn metadata_does_not_outlive_what_was_written_before_it() {
     let memory = MemVfs::new();
@@ -499,7 +504,7 @@ fn metadata_does_not_outlive_what_was_written_before_it() {
             *of_metadata.lock().unwrap() = Some(std::thread::current().id());
             other.set_metadata(b"new")
         });
-        // Until it waits for the checkpoint.
+        // Until the other thread waits for the checkpoint.
         std::thread::sleep(Duration::from_millis(100));
         go_on.send(()).unwrap();
         first.join().unwrap().unwrap();
@@ -513,8 +518,9 @@ fn metadata_does_not_outlive_what_was_written_before_it() {
     assert!(found.1.is_empty() || found.0 == "2", "{found:?}");
 }
 
-/// A replay that found no space was tried again, though its first attempt could not be taken back: the edit of that attempt hid the one
-/// of the next, and the next process found what a range delete had deleted.
+/// A replay that found no space was repeated, though its first attempt could not be undone. The
+/// edit of that attempt hid the edit of the next one, and the next process found pairs that a range
+/// delete had deleted.
 #[test]
 fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -529,7 +535,8 @@ fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
         let mut batch = cantle::WriteBatch::new();
         batch.put("key", "new").keyspace(&other).delete_range(..);
         db.write(batch).unwrap();
-        // The page cache does not count any more, and the manifest will be copied, so that the old one is left to be removed.
+        // The page cache is not trusted any more, and the manifest will be copied, so that the old
+        // one remains to be removed.
         fault.set_rule(|call| {
             let is_it =
                 call.operation == Operation::SyncData && call.path.to_string_lossy().contains(".journal");
@@ -545,12 +552,12 @@ fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
             if call.operation != Operation::WriteAt {
                 return Verdict::Pass;
             }
-            // The commit record; where nothing is undone, the zeros over it, too.
+            // The commit record; if nothing is undone, also the zeros over it.
             if name.contains(".journal") && call.len < 100 && call.offset > 0 {
                 let failing = if undoes { 1 } else { 2 };
                 return if records.fetch_add(1, Relaxed) < failing { full } else { Verdict::Pass };
             }
-            // The edit that takes the drop back.
+            // The edit that undoes the drop.
             let takes_back = undoes && name.contains("MANIFEST") && records.load(Relaxed) > 0;
             if takes_back && edits.fetch_add(1, Relaxed) == 0 { full } else { Verdict::Pass }
         });
@@ -566,8 +573,9 @@ fn a_replay_that_cannot_be_taken_back_is_not_tried_again() {
     }
 }
 
-/// A checkpoint that had begun while a batch was being written waited for it, and settled it, though it had failed and what was there of
-/// it could not be taken back: so it came back in half.
+/// A checkpoint that had begun during the write of a batch waited for the batch, and marked it as
+/// complete, though it had failed and its appended part could not be undone: so it came back
+/// partly.
 #[test]
 fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -578,7 +586,7 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
         let other = db.keyspace("other").unwrap();
         db.put("key", "old").unwrap();
         other.put("key", "old").unwrap();
-        // So much that it goes to the logs directly.
+        // Large enough to go to the logs directly.
         let mut batch = cantle::WriteBatch::new();
         batch.put("key", vec![b'x'; 100_000]).keyspace(&other).put("key", vec![b'x'; 100_000]);
         let (begun, begins) = std::sync::mpsc::sync_channel(1);
@@ -591,7 +599,7 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
                 goes_on.lock().unwrap().recv().unwrap();
                 Verdict::Fail(Failure::EIO)
             }
-            // Neither cut off nor overwritten.
+            // Neither truncated nor overwritten.
             Operation::SetLen => Verdict::Fail(Failure::EIO),
             Operation::WriteAt if call.len <= 8 => Verdict::Fail(Failure::EIO),
             _ => Verdict::Pass,
@@ -600,7 +608,7 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
             let write = scope.spawn(|| db.write(batch));
             begins.recv().unwrap();
             let checkpoint = scope.spawn(|| db.sync());
-            // Until it waits for the batch.
+            // Until the checkpoint waits for the batch.
             std::thread::sleep(Duration::from_millis(100));
             go_on.send(()).unwrap();
             write.join().unwrap().unwrap_err();
@@ -617,8 +625,8 @@ fn a_checkpoint_does_not_settle_a_batch_that_failed_meanwhile() {
     }
 }
 
-/// Without a manifest a repair went by tables and logs alone. In a `Sync` store that lost power, what was acknowledged since the last
-/// checkpoint may be in the journal and nowhere else.
+/// Without a manifest a repair only used tables and logs. In a `Sync` store that lost power, writes
+/// acknowledged since the last checkpoint may only be in the journal.
 #[test]
 fn a_repair_without_a_manifest_saves_what_only_the_journal_has() {
     let memory = MemVfs::new();

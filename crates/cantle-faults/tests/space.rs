@@ -1,4 +1,5 @@
-//! The door `space`, as long as `cargo test` stays. `CANTLE_TEST_CASE` runs the one case that a failure named.
+//! The door `space`, with the effort of `cargo test`. `CANTLE_TEST_CASE` runs the one case that a
+//! failure named.
 
 use cantle_faults::doors::door;
 use cantle_faults::visit::{Visit, factor};

@@ -51,7 +51,7 @@ fn chain(seed: u64, durability: Durability) -> u64 {
             let (db, _) = try_reopen(&setup, Arc::new(lost.clone()), &history, marks, Death::Power)
                 .unwrap_or_else(|what| panic!("{context}: {what}"));
             assert!(db.verify().unwrap().is_ok());
-            // And killed at once: what was recovered is still there.
+            // And killed at once: the recovered data are still there.
             let killed = lost.kill();
             drop(db);
             let again = try_reopen(&setup, Arc::new(killed), &history, marks, Death::Power);
@@ -82,7 +82,7 @@ fn buffered_stores_that_die_one_after_the_other_stay_prefixes() {
     chains(Durability::Buffered, 200, 8);
 }
 
-/// What was accepted at one durability is kept at another.
+/// Writes that were acknowledged with one durability are kept with another.
 #[test]
 fn a_change_of_durability_between_deaths_loses_nothing() {
     for (seed, next) in [(1, Durability::Buffered), (2, Durability::Sync), (3, Durability::Buffered)] {

@@ -1,4 +1,4 @@
-//! Syncs that fail, by name; the door `failing-calls` lets every call fail.
+//! Single failing syncs; the door `failing-calls` lets every call fail.
 
 use cantle::vfs::Operation::SyncData;
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict};
@@ -27,7 +27,7 @@ fn a_failed_sync_of_a_checkpoint_makes_the_store_read_only_and_is_not_vouched_fo
             let syncs = fault.count(Operation::SyncData);
             let operation = if skipped == 2 { Operation::SyncDir } else { Operation::SyncData };
             db.put_many_logs();
-            // Not those of tables, which are written in the background.
+            // Not the syncs of tables, which are written in the background.
             let left = AtomicU64::new(if skipped == 2 { 0 } else { skipped });
             fault.set_rule(move |call| {
                 let counts =

@@ -1,4 +1,5 @@
-//! A full disk: writes fail and say why, reads, deletes and what frees space go on, and everything heals.
+//! A full disk: writes fail with the reason, reads, deletes and operations that free space
+//! continue, and everything recovers when there is space again.
 
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{Durability, Error, LayoutKind};
@@ -36,14 +37,14 @@ fn a_full_disk_in_memory_fails_puts_and_heals() {
     }
 }
 
-/// Takes all but `left_bytes` of what is free, as somebody else's file.
+/// Fills the free space except `left_bytes`, with a file outside of the store.
 fn occupy(memory: &MemVfs, left_bytes: u64) {
     let file = memory.open(Path::new("/other"), OpenMode::CreateNew).unwrap();
     let free = memory.available_bytes(Path::new("/")).unwrap();
     file.allocate(free.saturating_sub(left_bytes)).unwrap();
 }
 
-/// Without deletes: somebody else filled the disk, and lets go of it.
+/// Without deletes: another file filled the disk, and is removed.
 #[test]
 fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
     for durability in DURABILITIES {
@@ -66,7 +67,8 @@ fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
     }
 }
 
-/// A buffered store accepts no more than it can write, though somebody else may take that meanwhile.
+/// A buffered store accepts no more than it can write, though other files may use that space at the
+/// same time.
 #[test]
 fn a_buffered_store_buffers_no_more_than_there_is_room_for() {
     let memory = MemVfs::new();
@@ -77,7 +79,7 @@ fn a_buffered_store_buffers_no_more_than_there_is_room_for() {
     let db = setup.open(Arc::new(memory.clone())).unwrap();
     db.put("first", "1").unwrap();
     occupy(&memory, 600 << 10);
-    // It looks how much is left three times a second.
+    // The store checks the free space three times a second.
     std::thread::sleep(Duration::from_secs(3));
     let mut values = BTreeMap::from([(b"first".to_vec(), b"1".to_vec())]);
     assert!(fill(&db, &mut values, &mut Rng::new(2)));
@@ -95,7 +97,7 @@ fn a_flush_that_finds_no_space_loses_nothing() {
     memory.set_capacity_bytes(Some(8 << 20));
     let mut setup = setup(LayoutKind::default(), 3, Durability::Buffered);
     setup.checkpoint_interval = Duration::from_secs(3600);
-    // No rebalance flushes the log before.
+    // No rebalance flushes the log earlier.
     (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
     let db = setup.open(Arc::new(memory.clone())).unwrap();
     let mut values = BTreeMap::new();
@@ -104,7 +106,7 @@ fn a_flush_that_finds_no_space_loses_nothing() {
         db.put(key(n), &value).unwrap();
         values.insert(key(n), value);
     }
-    // All that was promised is gone at once.
+    // All the promised space is gone at once.
     memory.set_capacity_bytes(Some(0));
     assert!(db.sync().unwrap_err().is_no_space());
     assert!(db.put("more", "1").unwrap_err().is_no_space());
@@ -117,7 +119,8 @@ fn a_flush_that_finds_no_space_loses_nothing() {
     check(&db_after, &values);
 }
 
-/// What is in the journal only is there after opening, however full the disk is, and stays in the journal.
+/// Data that only the journal has are there after opening, even on a full disk, and stay in the
+/// journal.
 #[test]
 fn a_sync_store_opens_on_a_full_disk_with_all_that_its_journal_holds() {
     let (mut in_memory, mut on_disk) = (0, 0);
@@ -160,7 +163,7 @@ fn a_sync_store_opens_on_a_full_disk_with_all_that_its_journal_holds() {
                     values.insert(b"more".to_vec(), b"1".to_vec());
                 }
             }
-            // The power fails once more, and then the process: all is still there.
+            // The power fails once more, and then the process is killed: everything is still there.
             let again = crashed.crash(&CrashPlan::LOSE_UNSYNCED);
             check(&setup.open(Arc::new(again)).unwrap_or_else(|e| panic!("{context}: again: {e}")), &values);
             drop(db);

@@ -1,4 +1,5 @@
-//! One writer; images at many moments; power lost or the process killed; crashes while recovering.
+//! One writer, with images at many moments: power lost or the process killed, and crashes during
+//! recoveries.
 
 use cantle::Durability;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs};
@@ -28,14 +29,14 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
     let step = 1 + rng.below(if durability == Durability::Sync { 40 } else { 24 });
     let images = record(&fault, &memory, &progress, step, 40);
     let mut history = History::default();
-    // Now and then closed and opened again.
+    // Sometimes closed and opened again.
     let (mut serial, mut munks) = (0, [0; 2]);
     while serial < operations {
         let db = setup.open(Arc::new(fault.clone())).unwrap();
         let until = operations.min(serial + 20 + rng.below(operations));
         while serial < until {
             let op = workload::draw(&mut rng, history.now(), value_bytes);
-            // Known before it begins: an image taken meanwhile may hold it.
+            // Recorded before it begins: an image taken during the operation may contain it.
             history.push(&op);
             progress.begin();
             workload::run(&db, &op, &setup.keyspace(), serial)
@@ -60,7 +61,7 @@ fn run(seed: u64, durability: Durability, operations: u64) -> Run {
     Run { setup, history, images, munks }
 }
 
-/// What an image is opened as.
+/// The states of an image after each kind of death.
 fn deaths(rng: &mut Rng, vfs: &MemVfs) -> [(MemVfs, Death, String); 4] {
     let plan = rng.next();
     [
@@ -72,7 +73,7 @@ fn deaths(rng: &mut Rng, vfs: &MemVfs) -> [(MemVfs, Death, String); 4] {
 }
 
 fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
-    /// Where the machine has so much else to do that no munk was loaded, or none flushed, other seeds may show it.
+    /// Number of further seeds if the machine was too busy for a munk to be loaded, or flushed.
     const MORE_SEEDS: u64 = 20;
     let (mut states, mut second, mut all_munks) = (0, 0, [0; 2]);
     for seed in seeds.start..seeds.end + MORE_SEEDS {
@@ -85,14 +86,15 @@ fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
         for (index, image) in images.iter().enumerate() {
             for (vfs, death, what) in deaths(&mut rng, &image.vfs) {
                 let context = format!("seed {seed}, image {index} before {}, {what}, {setup:?}", image.at);
-                // Some are opened on a file system that takes images itself: a crash while recovering.
+                // Some are opened on a file system that takes images itself: crashes during the
+                // recovery.
                 let again = rng.below(4) == 0;
                 let fault = FaultVfs::over_memory(vfs.clone());
                 let progress = Progress::at(0, 0);
                 let taken = again.then(|| record(&fault, &vfs, &progress, 1 + rng.below(3), 6));
                 let (db, k) = try_reopen(&setup, Arc::new(fault.clone()), &history, image.marks, death)
                     .unwrap_or_else(|what| panic!("{context}: {what}"));
-                // The store that was recovered works.
+                // The recovered store works.
                 db.put("after", "crash").unwrap_or_else(|error| panic!("{context}: {error}"));
                 if rng.below(4) == 0 {
                     let report = db.verify().unwrap();
@@ -105,11 +107,12 @@ fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
                     taken.iter().flat_map(|taken| std::mem::take(&mut *taken.lock().unwrap()))
                 {
                     for (vfs, next, what) in deaths(&mut rng, &image_of_recovery.vfs) {
-                        // Only a chain of killed processes keeps what no power loss would.
+                        // Only a chain of killed processes keeps data that a loss of power would
+                        // not.
                         let worst = if death == Death::Power { death } else { next };
                         let context = format!("{context}; then before {}, {what}", image_of_recovery.at);
                         let mut history = history.clone();
-                        // What was put after the recovery may be there or not.
+                        // The put after the recovery may be there or not.
                         let marks =
                             cantle_faults::history::Marks { begun: image.marks.begun + 1, ..image.marks };
                         let last = (image.marks.begun as usize).min(history.states.len() - 1);
@@ -127,7 +130,7 @@ fn check_runs(durability: Durability, seeds: std::ops::Range<u64>) {
     assert!(all_munks.iter().all(|count| *count > 0), "no munk was there when the power failed");
 }
 
-/// As `try_reopen`, where the key `after` may have been put since.
+/// As `try_reopen`, but the key `after` may have been put since.
 fn try_reopen_with_after(
     setup: &Setup,
     vfs: MemVfs,

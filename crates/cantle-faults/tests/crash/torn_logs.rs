@@ -1,4 +1,5 @@
-//! Ends of logs: torn anywhere they are ends; damage below what a checkpoint covers is corruption.
+//! Ends of logs: a log torn at any byte ends there; damage below the length that a checkpoint
+//! covers is corruption.
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
 use cantle::{Durability, Error};
@@ -25,7 +26,7 @@ fn logs(vfs: &MemVfs) -> Vec<PathBuf> {
 /// A killed store with one log, and its history.
 fn killed(batches: bool) -> (MemVfs, History) {
     let memory = MemVfs::new();
-    // All of it goes to the log: what is buffered lies behind what may be torn, and would prove it damaged.
+    // All writes go to the log: buffered records would follow the torn place, and prove it damaged.
     let options = setup().options(Arc::new(memory.clone()));
     let db = options.write_buffer(false).open(STORE).unwrap();
     let mut history = History::default();
@@ -76,7 +77,7 @@ fn a_log_torn_at_any_byte_ends_there() {
     println!("{states} torn logs checked");
 }
 
-/// A killed process leaves all that it wrote: a bad record before a good one was damaged since.
+/// A killed process leaves all its writes: a bad record before a good one was damaged later.
 #[test]
 fn a_log_that_goes_on_behind_a_bad_record_is_damaged() {
     let (image, history) = killed(false);
@@ -140,9 +141,10 @@ fn damage_below_the_recorded_length_is_corruption_that_names_file_and_offset() {
                 other => panic!("damage at {offset}: {other:?}"),
             };
             let harmed: Vec<u64> = (0..20).filter(is_harmed).collect();
-            // The record behind a lost one tells whose that was; the last has none behind it.
+            // The record after a lost one identifies the lost key; the last record has none after
+            // it.
             assert!(harmed.len() == 1 || harmed.contains(&19), "damage at {offset}: {harmed:?}");
-            // The next checkpoint neither fails nor forgets the log.
+            // The next checkpoint neither fails nor loses the log.
             db.sync().unwrap();
             assert!(db.get(workload::key(harmed[0])).is_err());
         }

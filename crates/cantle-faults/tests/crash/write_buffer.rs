@@ -1,4 +1,5 @@
-//! Appends that wait in the write buffer when the process dies, the power fails, writing fails, or somebody meddles.
+//! Appends in the write buffer when the process dies, the power fails, writes fail, or the file is
+//! changed.
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use cantle::{ChunkOptions, Db, Durability, Error, KeyspaceOptions, Options, WriteBatch};
@@ -14,7 +15,7 @@ fn keyspace() -> KeyspaceOptions {
     KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)).row_cache(false)
 }
 
-/// Nothing but what a test does leaves the write buffer.
+/// Only the test itself drains the write buffer.
 fn options(vfs: impl Vfs) -> Options {
     Options::new()
         .vfs(Arc::new(vfs))
@@ -36,7 +37,7 @@ fn key(n: u64) -> String {
     format!("key{n:05}")
 }
 
-/// Of many lengths: of some a slot has room for hundreds, some are too long for it.
+/// Values of many lengths: a slot has room for hundreds of some, and for none of others.
 fn value(n: u64) -> Vec<u8> {
     let len = match n % 50 {
         7 => 20_000,
@@ -50,7 +51,8 @@ fn put(db: &Db, numbers: std::ops::Range<u64>) {
     numbers.for_each(|n| db.put(key(n), value(n)).unwrap());
 }
 
-/// How many of the pairs are there from the first on, each as it was written, and nothing else.
+/// The number of consecutive pairs from the first on. Each must be as it was written, and there
+/// must be no others.
 fn count(db: &Db, context: &str) -> u64 {
     let pairs =
         db.range(..).collect::<Result<Vec<_>, _>>().unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -82,7 +84,7 @@ fn a_process_killed_at_any_store_or_call_keeps_what_it_acknowledged() {
     assert!(images.iter().filter(|image| image.at.starts_with("Store")).count() > 200);
     for image in images {
         let context = format!("{}, {:?}", image.at, image.marks);
-        // It is made with the first append that is buffered.
+        // The write buffer is created with the first append that is buffered.
         let write_buffer_bytes = || image.vfs.metadata(&write_buffer_path()).unwrap().map(|file| file.len);
         let before = write_buffer_bytes();
         let reader = options(image.vfs.clone()).read_only(true).open(STORE).unwrap();
@@ -92,7 +94,7 @@ fn a_process_killed_at_any_store_or_call_keeps_what_it_acknowledged() {
         let db = open(image.vfs.clone());
         assert_eq!(count(&db, &context), seen, "{context}");
         assert!((image.marks.acknowledged..=image.marks.begun).contains(&seen), "{context}: {seen}");
-        // Once more at once, and then by a store that buffers nothing itself.
+        // Once more at once, and then by a store without a write buffer.
         let again = image.vfs.kill();
         drop(db);
         let db = options(again).durability(Durability::Buffered).open(STORE).unwrap();
@@ -109,7 +111,7 @@ fn a_loss_of_power_returns_to_the_checkpoint_whatever_is_buffered() {
     put(&db, 40..80);
     for plan in [CrashPlan::LOSE_UNSYNCED, CrashPlan::KEEP_ALL, CrashPlan::random(5)] {
         let lost = vfs.crash(&plan);
-        // The write buffer as it was: the kernel may have written it back.
+        // The write buffer with its old contents: the kernel may have written it back.
         let write_buffer = read_all(&vfs, &write_buffer_path());
         let db = {
             if lost.metadata(&write_buffer_path()).unwrap().is_none() {
@@ -142,8 +144,8 @@ fn read_all(vfs: &MemVfs, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Opens a copy of `image` with another write buffer. What it holds is right, however much that is.
-/// How many of the pairs can be read, each as it was written; of others nothing is known, or their record is damaged.
+/// The number of pairs that can be read, each as it was written; the records of the others are lost
+/// or damaged.
 fn count_whole(db: &Db, context: &str) -> u64 {
     let is_whole = |n: &u64| match db.get(key(*n)) {
         Ok(Some(found)) => {
@@ -159,6 +161,8 @@ fn count_whole(db: &Db, context: &str) -> u64 {
     (0..50).filter(is_whole).count() as u64
 }
 
+/// Opens a copy of `image` with another write buffer. Returns the number of its pairs, which are all
+/// right.
 fn open_with(image: &MemVfs, write_buffer: &[u8], context: &str) -> u64 {
     let vfs = image.kill();
     vfs.remove(&write_buffer_path()).unwrap();
@@ -166,7 +170,7 @@ fn open_with(image: &MemVfs, write_buffer: &[u8], context: &str) -> u64 {
     let db = open(vfs);
     let found = count_whole(&db, context);
     let report = db.verify().unwrap();
-    // What was buffered behind damage is in its log now, and so is the damage.
+    // Data that were buffered after damage are in its log now, and so is the damage.
     let of_write_buffer =
         |error: &Error| matches!(error, Error::Corruption { path, .. } if *path == write_buffer_path());
     assert!(report.is_ok() || report.damage.iter().any(of_write_buffer), "{context}: {:?}", report.damage);
@@ -193,7 +197,7 @@ fn a_write_buffer_that_lies_is_found_out() {
     assert_ne!(write_buffer[slot..slot + 8], [0; 8]);
     let buffered = usize::from(u16::from_le_bytes(write_buffer[slot + 8..slot + 10].try_into().unwrap()));
     assert!(buffered > 1000, "{buffered}");
-    // Every bit that is not zero on purpose, and some of what is buffered.
+    // Every bit that is not always zero, and some of the buffered bytes.
     let heads = (0..44 * 8).chain(slot * 8..(slot + 16) * 8);
     let body = (0..200).map(|step| (slot + 16) * 8 + step * buffered * 8 / 200);
     for bit in heads.chain(body) {
@@ -215,7 +219,7 @@ fn a_write_buffer_that_lies_is_found_out() {
         }
         assert!(open_with(&image, &damaged, &format!("round {round}")) <= all);
     }
-    // Of the same store, a moment ago; of another store; of the same store in another epoch.
+    // Of the same store, earlier; of another store; of the same store in another epoch.
     assert_eq!(open_with(&image, &early, "of before"), at_least);
     let other = MemVfs::new();
     let foreign = open(other.clone());
@@ -332,7 +336,7 @@ fn there_is_no_write_buffer_where_it_is_unwanted_or_space_is_short() {
     let vfs = MemVfs::new();
     vfs.set_capacity_bytes(Some(1 << 30));
     assert_eq!(buffered(options(vfs.clone()), &vfs), (false, false));
-    // One that a killed process left is read, and then is gone.
+    // A write buffer that a killed process left is read, and then removed.
     let vfs = MemVfs::new();
     let db = open(vfs.clone());
     put(&db, 0..60);
@@ -342,7 +346,7 @@ fn there_is_no_write_buffer_where_it_is_unwanted_or_space_is_short() {
     let db = options(killed.clone()).write_buffer(false).open(STORE).unwrap();
     assert_eq!(count(&db, "without a write buffer"), 60);
     assert!(killed.metadata(&write_buffer_path()).unwrap().is_none());
-    // It becomes short while something is buffered: then that goes to the log before what comes.
+    // Space becomes short while data are buffered: these go to the log before later writes.
     let vfs = MemVfs::new();
     let db = open(vfs.clone());
     put(&db, 0..6);

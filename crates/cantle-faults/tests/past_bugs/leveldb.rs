@@ -1,14 +1,16 @@
-//! LevelDB: what a loss of power left.
+//! LevelDB: states after a loss of power.
 
 use super::*;
 use cantle::vfs::{Failure, Operation, Verdict};
 use cantle::{WriteBatch, WriteOptions};
 
-/// [LevelDB #74](https://github.com/google/leveldb/issues/74): opening wrote `CURRENT` and never synced it, so that a loss of power
-/// half a minute later left sixteen zero bytes in it, and the database did not open any more.
+/// [LevelDB #74](https://github.com/google/leveldb/issues/74): opening wrote `CURRENT` and never
+/// synced it. A loss of power half a minute later left 16 zero bytes in it, and the database could
+/// not be opened any more.
 ///
-/// Here the newest manifest is its own `CURRENT`. An opening writes it anew after a sync has failed, as what can be read of the old
-/// one may never have reached the disk; a usual opening goes on with the old one.
+/// Here the newest manifest is its own `CURRENT`. An opening rewrites it after a failed sync, as
+/// the readable contents of the old one may never have reached the disk; a normal opening continues
+/// with the old one.
 #[test]
 fn leveldb_74_an_opening_leaves_no_manifest_that_a_loss_of_power_empties() {
     for after_failed_sync in [false, true] {
@@ -35,10 +37,12 @@ fn leveldb_74_an_opening_leaves_no_manifest_that_a_loss_of_power_empties() {
     }
 }
 
-/// [LevelDB #189](https://github.com/google/leveldb/issues/189): a new database's first manifest was not synced before `CURRENT`
-/// named it. A loss of power during creation left a `CURRENT` that pointed to nothing, and every opening failed.
+/// [LevelDB #189](https://github.com/google/leveldb/issues/189): a new database's first manifest
+/// was not synced before `CURRENT` named it. A loss of power during creation left a `CURRENT` that
+/// pointed to nothing, and every opening failed.
 ///
-/// Here a directory is a store as soon as a manifest has its name: whatever creation leaves opens, as what it was or as a new store.
+/// Here a directory is a store as soon as a manifest has its name: any state of an interrupted
+/// creation can be opened, as the store or as a new one.
 #[test]
 fn leveldb_189_a_store_opens_after_a_loss_of_power_during_its_creation() {
     for durability in [Durability::Buffered, Durability::Process, Durability::Sync] {
@@ -56,11 +60,12 @@ fn leveldb_189_a_store_opens_after_a_loss_of_power_during_its_creation() {
     }
 }
 
-/// [LevelDB #193](https://github.com/google/leveldb/issues/193): a log that was full gave way to the next without a sync, and a sync
-/// of the next did not make up for it: after a loss of power a later write was there without the one before it.
+/// [LevelDB #193](https://github.com/google/leveldb/issues/193): a full log was replaced by the
+/// next without a sync, and a sync of the next one did not sync the full one. After a loss of power
+/// a later write was there without the one before it.
 ///
-/// Here writes go to a log for each chunk and keyspace. A write that asks for `Sync` in a store without it makes all before it
-/// durable, whichever log they are in.
+/// Here each chunk and keyspace has a log. A write that asks for `Sync` in a store without it makes
+/// all writes before it durable, in all logs.
 #[test]
 fn leveldb_193_a_synced_write_brings_those_in_older_logs_with_it() {
     for logs in 1..4 {
@@ -85,7 +90,8 @@ fn leveldb_193_a_synced_write_brings_those_in_older_logs_with_it() {
     }
 }
 
-/// The same issue's other half: nobody asks for a sync, and the disk writes the newer log first. What is left is a prefix.
+/// The other half of the same issue: there is no sync, and the disk writes the newer log first. The
+/// recovered state must be a prefix.
 #[test]
 fn leveldb_193_no_log_that_reached_the_disk_alone_shows_a_later_write_without_an_earlier_one() {
     let lab = Lab::over(MemVfs::new());
@@ -123,7 +129,8 @@ fn leveldb_193_no_log_that_reached_the_disk_alone_shows_a_later_write_without_an
             (image.vfs.crash(&CrashPlan::LOSE_UNSYNCED), image.vfs.crash(&CrashPlan::KEEP_ALL));
         let logs = names_of(&full, Kind::Log);
         for log in logs.iter().filter(|log| names_of(&bare, Kind::Log).contains(log)) {
-            // This log reached the disk and nothing else; everything else did, and this log not.
+            // First this log alone reached the disk; then all other files did, and this log did
+            // not.
             for (base, from) in [(&bare, &full), (&full, &bare)] {
                 let vfs = base.kill();
                 files::put(&vfs, log, &files::read(from, log));
@@ -135,17 +142,19 @@ fn leveldb_193_no_log_that_reached_the_disk_alone_shows_a_later_write_without_an
     assert!(alone > 40, "{alone}");
 }
 
-/// [LevelDB #195](https://github.com/google/leveldb/issues/195): nothing kept the removal of old manifests and logs from reaching
-/// the disk before the rename that made them obsolete. What was left had no manifest, or lacked a log that was in no table yet.
+/// [LevelDB #195](https://github.com/google/leveldb/issues/195): the removal of old manifests and
+/// logs could reach the disk before the rename that made them obsolete. The resulting state had no
+/// manifest, or lacked a log that was in no table yet.
 ///
-/// Here the manifest is written anew when it has grown, and the old one removed.
+/// Here the manifest is rewritten when it has grown, and the old one is removed.
 #[test]
 fn leveldb_195_a_manifest_goes_after_the_name_of_its_successor() {
     const METADATA_BYTES: usize = 60_000;
     let lab = Lab::over(MemVfs::new());
     let db = open(lab.fault.clone(), Durability::Process).unwrap();
     (0..3).for_each(|n| put(&db, n).unwrap());
-    // Each is in the manifest, until the next takes its place there. The first makes the pairs durable, too.
+    // Each metadata is in the manifest until the next one replaces it. The first also makes the
+    // pairs durable.
     let keyspace = db.keyspace_with("default", keyspace()).unwrap();
     keyspace.set_metadata(&value(0, METADATA_BYTES)).unwrap();
     let first = names_of(&lab.memory, Kind::Manifest);
@@ -168,8 +177,9 @@ fn leveldb_195_a_manifest_goes_after_the_name_of_its_successor() {
     panic!("the manifest was never written anew");
 }
 
-/// The same issue's other half: the log that a rebalance has sorted into a table goes after the checkpoint that knows the table,
-/// whether that is made by the process that sorted it or by the one after its death.
+/// The other half of the same issue: the log that a rebalance has sorted into a table is removed
+/// after the checkpoint that knows the table, whether the process that sorted it makes the
+/// checkpoint or the one after its death.
 #[test]
 fn leveldb_195_a_log_goes_after_the_checkpoint_that_does_without_it() {
     let lab = Lab::over(MemVfs::new());
@@ -204,8 +214,9 @@ fn leveldb_195_a_log_goes_after_the_checkpoint_that_does_without_it() {
     assert!(seen > 500, "{seen}");
 }
 
-/// [LevelDB #333](https://github.com/google/leveldb/issues/333): after a loss of power the manifest named a table of no bytes. Reads
-/// went on; every write failed, as the compaction that it waited for did.
+/// [LevelDB #333](https://github.com/google/leveldb/issues/333): after a loss of power the manifest
+/// named a table of 0 bytes. Reads continued; every write failed, as the compaction that it waited
+/// for did.
 ///
 /// Here a rebalance writes tables, and the manifest names them.
 #[test]

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BACKUP: &str = "/backup";
 
-/// [fjall #308](https://github.com/fjall-rs/fjall/issues/308): a batch whose write to the journal failed in its midst was reported
-/// as failed, and its half stayed in the journal. The next batch went behind it, was acknowledged and synced, and the next opening,
-/// which reads no further than to the half, lost it.
+/// [fjall #308](https://github.com/fjall-rs/fjall/issues/308): a batch whose write to the journal
+/// failed in the middle was reported as failed, and its first half stayed in the journal. The next
+/// batch was appended after it, acknowledged and synced. The next opening stopped reading at the
+/// incomplete batch, and lost the acknowledged one.
 ///
-/// Here batches go to logs, and those over several logs, or of a `Sync` store, to the journal: whichever write fails after however
-/// many bytes, what is acknowledged afterwards is there after the next opening, and the batch that failed is not, unless the store
-/// has turned read-only and said so.
+/// Here batches go to logs; batches over several logs, or of a `Sync` store, go to the journal. If
+/// any write fails after any number of bytes, all writes that are acknowledged later are there
+/// after the next opening. The failed batch is not there, unless the store has turned read-only and
+/// reported that.
 #[test]
 fn fjall_308_what_is_acknowledged_behind_half_a_batch_is_found() {
     for durability in [Durability::Process, Durability::Sync] {
@@ -31,7 +33,7 @@ fn fjall_308_what_is_acknowledged_behind_half_a_batch_is_found() {
     }
 }
 
-/// Whether the store went on after the failure.
+/// True if the store continued after the failure.
 fn half_a_batch(durability: Durability, nth: u64, bytes: usize, can_cut: bool) -> bool {
     let what = format!("{durability:?}, write {nth} after {bytes} bytes, can be cut off: {can_cut}");
     let memory = MemVfs::new();
@@ -62,7 +64,7 @@ fn half_a_batch(durability: Durability, nth: u64, bytes: usize, can_cut: bool) -
         }
     });
     let failed = db.write(batch(2, 3000)).is_err();
-    // Shorter, so that what is left of the other would stand behind it.
+    // Shorter, so that the rest of the other batch would follow it.
     let acknowledged = db.write(batch(3, 100)).is_ok() && db.put("last", "1").is_ok();
     fault.clear_rule();
     let read_only = db.stats().read_only;
@@ -92,12 +94,14 @@ fn half_a_batch(durability: Durability, nth: u64, bytes: usize, can_cut: bool) -
     acknowledged
 }
 
-/// [Pebble #5915](https://github.com/cockroachdb/pebble/pull/5915): a new manifest and the marker that names it were created before
-/// one sync of the directory, and a disk that wrote the marker first left a store whose manifest did not exist. A checkpoint of the
-/// store, written elsewhere, had the same order.
+/// [Pebble #5915](https://github.com/cockroachdb/pebble/pull/5915): a new manifest and the marker
+/// that names it were created before one sync of the directory. A disk that wrote the marker first
+/// left a store whose manifest did not exist. A checkpoint of the store, written elsewhere, had the
+/// same order.
 ///
-/// Here the name of the newest manifest is the marker, and gets to the disk with the bytes that it had before. But the manifest of a
-/// backup names files, too: none of their names may follow its own.
+/// Here the name of the newest manifest is the marker, and reaches the disk with the bytes that it
+/// had before. But the manifest of a backup names files, too: their names must not be durable later
+/// than its own.
 #[test]
 fn pebble_5915_a_backup_has_no_manifest_before_the_files_that_it_names() {
     let lab = Lab::over(MemVfs::new());
@@ -131,8 +135,8 @@ fn pebble_5915_a_backup_has_no_manifest_before_the_files_that_it_names() {
     assert!(whole > 10 && unfinished > 10, "{whole} whole, {unfinished} unfinished");
 }
 
-/// The same of the store's own manifest, which is written anew at the opening behind a failed sync: its name gets to the disk
-/// neither before its bytes nor in the place of nothing.
+/// The same for the store's own manifest, which is rewritten at the opening after a failed sync:
+/// its name must not reach the disk before its bytes.
 #[test]
 fn pebble_5915_the_name_of_a_manifest_never_stands_for_nothing() {
     let memory = MemVfs::new();

@@ -8,12 +8,13 @@ fn is_manifest(call: &Call<'_>) -> bool {
     call.path.file_name().is_some_and(|name| Kind::of(&name.to_string_lossy()) == Kind::Manifest)
 }
 
-/// [RocksDB #4990](https://github.com/facebook/rocksdb/issues/4990): when a sync of the manifest failed, the tables of the edit that
-/// it was to make durable were deleted. The edit was there all the same after a restart, the tables were not, and the database did
-/// not open.
+/// [RocksDB #4990](https://github.com/facebook/rocksdb/issues/4990): when a sync of the manifest
+/// failed, the tables of the edit that the sync should have made durable were deleted. After a
+/// restart the edit was there all the same, the tables were not, and the database could not be
+/// opened.
 ///
-/// Here a checkpoint syncs the manifest. Where that fails, both what the edits before it name and what they do without must stay:
-/// nobody knows which of both the next opening finds.
+/// Here a checkpoint syncs the manifest. If that fails, both the files that the edits before it add
+/// and the files that they remove must stay: the next opening may find either state.
 #[test]
 fn rocksdb_4990_a_failed_sync_of_the_manifest_removes_neither_old_files_nor_new_ones() {
     for verdict in [Failure::EIO, Failure::ENOSPC]
@@ -30,7 +31,7 @@ fn rocksdb_4990_a_failed_sync_of_the_manifest_removes_neither_old_files_nor_new_
             Operation::SyncData if is_manifest(call) => verdict,
             _ => Verdict::Pass,
         });
-        // The table is in the manifest, and the log not any more.
+        // The table is in the manifest, and the log is no longer.
         let _ = db.compact_range(..);
         db.sync().unwrap_err();
         fault.clear_rule();
@@ -46,7 +47,7 @@ fn rocksdb_4990_a_failed_sync_of_the_manifest_removes_neither_old_files_nor_new_
     }
 }
 
-/// The same where the append reports a failure, is there all the same, and cannot be cut off.
+/// The same if the append reports a failure, took effect all the same, and cannot be truncated.
 #[test]
 fn rocksdb_4990_an_edit_that_failed_and_is_there_finds_its_files() {
     for bytes in [usize::MAX, 0, 5] {
@@ -65,7 +66,7 @@ fn rocksdb_4990_an_edit_that_failed_and_is_there_finds_its_files() {
                 Operation::SetLen if is_manifest(call) => Verdict::Fail(Failure::EIO),
                 _ => Verdict::Pass,
             });
-            // A table that takes the place of a log; a log that did not exist.
+            // A table that replaces a log; or a new log.
             let failed = if from_first_put { put(&db, 0) } else { db.compact_range(..) };
             let what = format!("{bytes} bytes written, {failed:?}");
             failed.unwrap_err();
@@ -82,10 +83,12 @@ fn rocksdb_4990_an_edit_that_failed_and_is_there_finds_its_files() {
     }
 }
 
-/// [RocksDB #6316](https://github.com/facebook/rocksdb/issues/6316): a disk that was full took half a record of the manifest. Once
-/// there was space again, later records went behind it, and the next opening read no further than to the half.
+/// [RocksDB #6316](https://github.com/facebook/rocksdb/issues/6316): a full disk accepted half a
+/// record of the manifest. Once there was space again, later records were appended after it, and
+/// the next opening stopped reading at the incomplete record.
 ///
-/// Here the half is cut off before anything goes behind it; where it cannot be, nothing does, and the store says so.
+/// Here the incomplete record is truncated before anything is appended after it. If that is not
+/// possible, nothing is appended, and the store reports it.
 #[test]
 fn rocksdb_6316_nothing_goes_behind_half_an_edit() {
     for bytes in [0, 1, 4, 5, 20, 40, usize::MAX] {

@@ -1,10 +1,10 @@
-//! LevelDB and PebblesDB: writes that reached the disk in part.
+//! LevelDB and PebblesDB: writes that reached the disk only partly.
 
 use super::*;
 use cantle::WriteBatch;
 use cantle::vfs::{Survival, Tail};
 
-/// Many pages of a page cache.
+/// A length of many pages of the page cache.
 const LONG_BYTES: usize = 20_000;
 
 fn old(name: &str) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn new(name: &str) -> Vec<u8> {
 
 const NAMES: [&str; 2] = ["a", "bb"];
 
-/// A batch of two long values in the place of two others, and a put behind it; as they stand in memory at every call.
+/// A batch that replaces two long values, and a put after it: images at every call.
 fn images(durability: Durability) -> Vec<Image> {
     let lab = Lab::over(MemVfs::new());
     let db = open(lab.fault.clone(), durability).unwrap();
@@ -35,7 +35,7 @@ fn images(durability: Durability) -> Vec<Image> {
     images
 }
 
-/// Which of both generations each key has; panics if it is neither.
+/// The generation of each key's value; panics if it is neither.
 fn generations(db: &Db, what: &str) -> [bool; 2] {
     NAMES.map(|name| {
         let value = db.get(name).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -51,12 +51,12 @@ fn later_is_there(db: &Db, what: &str) -> bool {
     later.is_some()
 }
 
-/// [LevelDB #251](https://github.com/google/leveldb/issues/251): a record of the log whose bytes a loss of power had turned into
-/// zeros or garbage, or of which it had left out a write in the midst, was found again by `RepairDB`: what was read was a value that
-/// nobody had put.
+/// [LevelDB #251](https://github.com/google/leveldb/issues/251): a loss of power had turned the
+/// bytes of a log record into zeros or garbage, or had left out a write in the middle of it.
+/// `RepairDB` recovered such a record, and a read returned a value that was never put.
 ///
-/// Here a batch goes to a chunk's log, and in a `Sync` store to the journal first. After opening it is there whole or not at all, and
-/// what a repair saves of it is what was put.
+/// Here a batch goes to a chunk's log, and in a `Sync` store to the journal first. After opening it
+/// is there completely or not at all, and a repair only saves values that were put.
 #[test]
 fn leveldb_251_neither_opening_nor_repair_takes_up_what_was_written_in_part() {
     for durability in [Durability::Process, Durability::Sync] {
@@ -83,11 +83,12 @@ fn leveldb_251_neither_opening_nor_repair_takes_up_what_was_written_in_part() {
     }
 }
 
-/// [PebblesDB #28](https://github.com/utsaslab/pebblesdb/issues/28): of a record that was longer than a page some pages reached the
-/// disk, in any order, as the page cache is free to write them. Recovery took up the value with what stood in place of the others.
+/// [PebblesDB #28](https://github.com/utsaslab/pebblesdb/issues/28): of a record longer than a page
+/// some pages reached the disk, in any order, as the page cache may write them. Recovery accepted
+/// the value with old bytes in place of the missing pages.
 ///
-/// Here the store that comes out of it goes on writing, and loses power again: what was torn does not come back from under what was
-/// written since, nor does it take that with it.
+/// Here the recovered store continues to write, and loses power again: the torn record neither
+/// comes back from under later writes, nor takes them with it.
 #[test]
 fn pebblesdb_28_pages_in_any_order_make_no_value_and_what_is_written_behind_them_stays() {
     for durability in [Durability::Process, Durability::Sync] {
