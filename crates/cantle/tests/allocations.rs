@@ -12,11 +12,11 @@ std::thread_local! {
 }
 
 fn count() {
-    // While a thread ends it counts no more.
+    // A thread that is ending does not count any more.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
-// SAFETY: hands every call on to the system's allocator as it came; counting allocates nothing.
+// SAFETY: forwards every call unchanged to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -41,7 +41,7 @@ static ALLOCATOR: Counting = Counting;
 
 const PUTS: u64 = 2_000;
 
-/// The mean of this thread's allocations for a put, in hundredths.
+/// The mean number of this thread's allocations per put, in hundredths.
 fn hundredths_of_a_put(db: &Db) -> u64 {
     let put = |number: u64| db.put(format!("user{number:012}"), [number as u8; 128]).expect("there is room");
     (0..PUTS).for_each(|number| put(number * 7919 % 100_003));
@@ -51,7 +51,7 @@ fn hundredths_of_a_put(db: &Db) -> u64 {
     (ALLOCATIONS.get() - before) * 100 / PUTS
 }
 
-/// The layout's write is boxed; key and value are copied once, to where they belong.
+/// The layout's write is boxed. Key and value are copied once, to their final place.
 #[test]
 fn a_put_makes_one_allocation() {
     for (durability, most) in [(Durability::Process, 1), (Durability::Buffered, 1)] {
@@ -62,7 +62,7 @@ fn a_put_makes_one_allocation() {
             let db = options.default_keyspace(keyspace).open(dir.path()).expect("a new store");
             let hundredths = hundredths_of_a_put(&db);
             println!("{durability:?}, munks {munks}: {hundredths} hundredths of an allocation");
-            // Now and then an index is written, memory grows, or a part begins.
+            // Sometimes an index is written, memory grows, or a part begins.
             assert!(hundredths < most * 100 + 50, "{hundredths} hundredths of an allocation");
         }
     }

@@ -1,7 +1,9 @@
-//! The library's folders import downwards only, and in no circle: `FLOORS` is the house, from the ground up.
+//! The library's folders only import lower ones, without cycles: `FLOORS` lists the folders, from
+//! the lowest up.
 //!
-//! Every path that begins with `crate`, `super` or `self` counts, in imports, re-exports, expressions and macros; so does
-//! a path through a re-export, which is followed to what it names. Tests do not count: they may open a whole store.
+//! Every path that begins with `crate`, `super` or `self` counts, in imports, re-exports,
+//! expressions and macros. A path through a re-export is followed to
+//! its origin, and counts as well. Tests do not count: they may open a whole store.
 
 #[path = "arrows/paths.rs"]
 mod paths;
@@ -10,7 +12,7 @@ use paths::{Arrow, Sources};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The folders, from the ground up. Those of one line do not import each other.
+/// The folders, from the lowest up. Folders in one line do not import each other.
 const FLOORS: &[&[&str]] = &[
     &["canary", "sync"],
     &["types", "filter"],
@@ -30,11 +32,12 @@ const FLOORS: &[&[&str]] = &[
     &["repair"],
 ];
 
-/// The rooms of folders that have more than one, from the ground up; "" are the files that lie in the folder itself.
+/// Subfolders, from the lowest up, of folders that have more than one; "" are the files of the
+/// folder itself.
 const ROOMS: &[(&str, &[&str])] =
     &[("log", &["op", "tail", "index", "", "read"]), ("chunk", &["munk", "", "residency", "rebalance"])];
 
-/// The faults in the arrows of these files.
+/// The imports of these files that break the rules.
 fn faults(sources: &Sources, floors: &[&[&str]], rooms: &[(&str, &[&str])]) -> Vec<String> {
     let floor_of: BTreeMap<&str, usize> = floors
         .iter()
@@ -61,7 +64,7 @@ fn faults(sources: &Sources, floors: &[&[&str]], rooms: &[(&str, &[&str])]) -> V
             continue;
         }
         let Some((_, order)) = rooms.iter().find(|(name, _)| name == folder) else { continue };
-        // The folder's own `mod.rs` introduces all of them.
+        // The folder's own `mod.rs` declares all of them.
         if inner.is_empty() {
             continue;
         }
@@ -89,7 +92,7 @@ fn folders_import_downwards_only() {
     assert!(sources.arrows().count() > 1000, "the paths are found");
 }
 
-/// Two floors and a folder of two rooms, with this in one file of the lower one.
+/// Checks two floors and a folder with two subfolders; `text` is in a file of the lower floor.
 fn small_house(lower: &str) -> Vec<String> {
     let sources = Sources::of([
         ("lib.rs", "mod down; mod up; pub use up::made::Thing;"),

@@ -1,4 +1,4 @@
-//! The handler of SIGBUS is the process's: a store without a write buffer leaves it alone.
+//! The handler of SIGBUS belongs to the process: a store without a write buffer does not change it.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 #![expect(clippy::disallowed_methods, reason = "looks at the store's files from outside")]
@@ -8,15 +8,16 @@ use cantle::{Durability, Options};
 use std::path::Path;
 use std::process::Command;
 
-/// Names the directory, in a process whose stores have a write buffer or not.
+/// The variables with the directory, in a process whose stores have a write buffer or not.
 const WITH: &str = "CANTLE_TEST_WITH_WRITE_BUFFER";
 const WITHOUT: &str = "CANTLE_TEST_WITHOUT_WRITE_BUFFER";
 
 /// The handler of SIGBUS; one of Rust's own to begin with.
 fn handler() -> usize {
-    // SAFETY: all zero is a value of this struct of numbers, sets of bits and pointers that may be null.
+    // SAFETY: all zero is a valid value of this struct of numbers, sets of bits and pointers that
+    // may be null.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks for what is installed; `action` outlives the call.
+    // SAFETY: reads the installed handler; `action` outlives the call.
     assert_eq!(unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut action) }, 0);
     action.sa_sigaction
 }
@@ -26,7 +27,7 @@ fn has_file(store: &Path) -> bool {
     std::fs::read_dir(store).unwrap().map(name).any(|name| name.to_string_lossy().contains("WRITE-BUFFER"))
 }
 
-/// Writes to several stores, and says whether any of them had the file, and whether the handler is another afterwards.
+/// Writes to several stores. Returns if any of them had the file, and if the handler has changed.
 fn write(dir: &Path, options: impl Fn() -> Options) -> (bool, bool) {
     let before = handler();
     let mut had_file = false;
@@ -49,7 +50,7 @@ fn write(dir: &Path, options: impl Fn() -> Options) -> (bool, bool) {
     (had_file, handler() != before)
 }
 
-/// Runs the test of this name once more, in a process of its own, whose handlers nobody else changes.
+/// Runs the test of this name again, in a process of its own, whose handlers no other test changes.
 fn in_a_child(test: &str, variable: &str, child: impl FnOnce(&Path)) {
     if let Some(dir) = std::env::var_os(variable) {
         return child(Path::new(&dir));

@@ -1,4 +1,4 @@
-//! The examples, run as tests: each checks what it shows.
+//! The examples, run as tests: each checks its own results.
 
 #[path = "../examples/async_tasks.rs"]
 mod async_tasks;

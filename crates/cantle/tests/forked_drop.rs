@@ -1,4 +1,5 @@
-//! A forked child that drops the store it inherited, and the death of its parent after that: nothing is gone.
+//! A forked child drops the store that it inherited, and its parent dies afterwards: no data are
+//! lost.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 #![expect(clippy::disallowed_methods, reason = "looks at the store's files from outside")]
@@ -9,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Names the store, in the process that forks and dies.
+/// The variable with the store, in the process that forks and dies.
 const PARENT: &str = "CANTLE_TEST_FORKS";
 const NAME: &str = "what_a_dead_parent_had_acknowledged_outlives_the_drop_of_its_child";
 
@@ -17,7 +18,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Some appends of these go to their logs, the rest to the write buffer.
+/// Puts of which some appends go to their logs, the rest to the write buffer.
 fn put(db: &Db, numbers: std::ops::Range<u64>) {
     for keyspace in ["one", "two", "three"] {
         let keyspace = db.keyspace(keyspace).unwrap();
@@ -39,14 +40,15 @@ fn fork_and_die(path: &Path) {
     put(&db, 0..200);
     let before = names(path);
     assert!(before.iter().any(|name| name == "WRITE-BUFFER"), "{before:?}");
-    // SAFETY: the child does what a child may do with the library: it drops what it inherited.
+    // SAFETY: the child only does what a child may do with the library: it drops the inherited
+    // store.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         // SAFETY: no pointers.
         unsafe { libc::alarm(60) };
         drop(db);
-        // SAFETY: nothing of the parent's is run or flushed.
+        // SAFETY: runs and flushes nothing of the parent's.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
@@ -54,7 +56,7 @@ fn fork_and_die(path: &Path) {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child could not drop its store");
     assert_eq!(names(path), before);
-    // It goes on, and is killed.
+    // The parent continues, and is killed.
     put(&db, 200..300);
     std::process::abort();
 }

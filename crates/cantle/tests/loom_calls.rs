@@ -1,15 +1,18 @@
-//! Closing and the calls that it waits for (`maintenance/calls.rs`) in every interleaving and under the weak memory model of loom, with
-//! at most the stated number of preemptions: no call is under way once closing has returned, and closing returns.
+//! Closing and the calls that it waits for (`maintenance/calls.rs`) in every interleaving and under
+//! the weak memory model of loom, with at most the stated number of preemptions: no call is running
+//! once closing has returned, and closing returns.
 //!
-//! Loom knows sequential consistency of fences only, so each operation that asks for it stands between two of them here.
+//! Loom implements sequential consistency of fences only, so each operation that needs it is
+//! between two of them here.
 //!
-//! The wrong twins look at the door before they are counted, and wake who waits without the lock that he looks under.
+//! The wrong twins check the door before they are counted, and notify the waiting thread without
+//! the lock under which it checks.
 #![expect(unreachable_pub, reason = "the module under test serves a library, not this crate")]
 
 #[path = "../src/maintenance/calls.rs"]
 mod calls;
 
-/// What the module under test uses of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
     pub mod atomic {
         pub use loom::sync::atomic::Ordering;
@@ -67,7 +70,7 @@ mod sync {
     #[derive(Default)]
     pub struct Mutex<T>(loom::sync::Mutex<T>);
 
-    /// Empty only while its owner waits.
+    /// `None` only while its owner waits.
     pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
@@ -96,9 +99,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use sync::atomic::Ordering::SeqCst;
 
-/// How calls are counted, and waited for.
+/// A way to count calls, and to wait for them.
 trait Door: Default + Send + Sync + 'static {
-    /// Runs `act` if the door is open; false if it is not.
+    /// Runs `act` if the door is open; returns false if it is closed.
     fn call(&self, act: impl FnOnce()) -> bool;
     fn close(&self);
 }
@@ -117,7 +120,7 @@ impl Door for calls::Calls {
     }
 }
 
-/// The same with one cell, and a mistake.
+/// A door with one cell, and an error.
 #[derive(Default)]
 struct Wrong<const COUNTS_FIRST: bool, const LOCKS: bool> {
     calls: sync::atomic::AtomicUsize,
@@ -158,7 +161,7 @@ impl<const COUNTS_FIRST: bool, const LOCKS: bool> Door for Wrong<COUNTS_FIRST, L
 /// Holds: once closing has returned, no call is under way, and none begins.
 fn closing<D: Door>(threads: usize) {
     let door = Arc::new(D::default());
-    // Not seen by loom: what was the case when.
+    // Not modelled by loom: records the order of events.
     let is_closed = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..threads)
         .map(|own| {

@@ -1,8 +1,9 @@
-//! Who is covered by a checkpoint (`substrate/tickets.rs`), and which batches it settles (`mvcc/batches.rs`), in every
-//! interleaving and under the weak memory model of loom, with at most the stated number of preemptions.
+//! The calls that a checkpoint covers (`substrate/tickets.rs`), and the batches that it marks as
+//! complete (`mvcc/batches.rs`), in every interleaving and under the weak memory model of loom,
+//! with at most the stated number of preemptions.
 //!
-//! The wrong twins are the same with the orderings of before: a ticket that is read by a load, a number that is taken without
-//! any ordering. Processors of the x86 family hide both.
+//! The wrong twins have the orderings of an earlier version: a ticket is read by a load, a number
+//! is taken without any ordering. Processors of the x86 family hide both errors.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[path = "../src/mvcc/batches.rs"]
@@ -10,7 +11,7 @@ mod batches;
 #[path = "../src/substrate/tickets.rs"]
 mod tickets;
 
-/// What the modules under test use of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::sync::{MutexGuard, atomic};
 
@@ -36,10 +37,10 @@ use sync::Mutex;
 use sync::atomic::AtomicU64;
 use sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// How checkpoints are shared.
+/// A way to share checkpoints.
 trait Share: Send + Sync + 'static {
     fn new() -> Self;
-    /// Runs `make`, unless another's covers this call.
+    /// Runs `make`, unless a checkpoint of another thread covers this call.
     fn share(&self, make: impl FnOnce());
 }
 
@@ -82,7 +83,7 @@ impl Share for ByLoad {
 
 /// `threads` threads each write something and sync it.
 ///
-/// Holds: when a thread returns, a checkpoint has found what it wrote.
+/// Holds: when a thread returns, a checkpoint has seen its write.
 fn syncs<S: Share>(threads: usize) {
     let shared = Arc::new(S::new());
     let written: Arc<Vec<AtomicU64>> = Arc::new((0..threads).map(|_| AtomicU64::new(0)).collect());
@@ -108,7 +109,7 @@ fn syncs<S: Share>(threads: usize) {
         .for_each(|other| other.join().unwrap_or_else(|_| panic!("a thread of the model failed")));
 }
 
-/// How batches take their numbers.
+/// A way for batches to take their numbers.
 trait Numbers: Send + Sync + 'static {
     fn new() -> Self;
     fn take(&self) -> u64;
@@ -129,7 +130,7 @@ impl Numbers for batches::Batches {
     }
 }
 
-/// Takes them without any ordering.
+/// Takes numbers without any ordering.
 struct Unordered(AtomicU64);
 
 impl Numbers for Unordered {
@@ -146,9 +147,9 @@ impl Numbers for Unordered {
     }
 }
 
-/// Batches are announced, take their numbers, are written and end; a checkpoint reads the next number and waits for what is
-/// announced. The announcements are reduced to what the numbers alone have to order: their fences are left out
-/// (`loom_mvcc` has them).
+/// Batches are announced, take their numbers, are written and end. A checkpoint reads the next
+/// number and waits for announced batches. The announcements are reduced to the order that the
+/// numbers alone must establish: their fences are left out (`loom_mvcc` has them).
 ///
 /// Holds: each batch below the number that was read is complete.
 fn batches_and_a_checkpoint<N: Numbers>(batches: usize) {
@@ -170,7 +171,7 @@ fn batches_and_a_checkpoint<N: Numbers>(batches: usize) {
     let below = numbers.next();
     let mut complete = vec![false; batches];
     for (state, complete) in states.iter().zip(&mut complete) {
-        // Not announced, as far as the checkpoint can see, or waited for.
+        // As far as the checkpoint can see, the batch is not announced, or it waits for the batch.
         loop {
             match state.load(Acquire) {
                 PENDING => yield_now(),

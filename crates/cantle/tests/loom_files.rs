@@ -1,9 +1,9 @@
-//! The life of files (`files/files.rs`) in every interleaving, with at most the stated number of preemptions: what is read
-//! or referred to is there, and what nobody needs goes, once.
+//! The life of files (`files/files.rs`) in every interleaving, with at most the stated number of
+//! preemptions: files that are read or referred to exist, and unneeded files are removed, once.
 //!
-//! Methods are called on `Arc`s of files, which only those of `std` allow. Loom does not see that whoever lets go last
-//! sees what the others did before, so flags are behind locks here: their orderings are not checked, what is done in which
-//! order is.
+//! Methods are called on `Arc`s of files, which only those of `std` allow. Loom does not see that
+//! the thread which drops the last `Arc` sees the writes of the others, so flags are in locks here.
+//! Hence the order of operations is checked, but memory orderings are not.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
 #[macro_use]
@@ -36,7 +36,7 @@ mod models;
 #[path = "models/small_vfs.rs"]
 mod vfs;
 
-/// What the modules under test use of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::Arc;
@@ -114,7 +114,8 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    // Counts the schedules that loom tries: a model for which loom finds only one schedule proves
+    // nothing.
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = schedules.clone();
     builder.check(move || {

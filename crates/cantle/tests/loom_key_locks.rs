@@ -1,6 +1,8 @@
-//! Locks of keys (`mvcc/key_locks.rs`) in every interleaving: who writes the same key, or a range, waits, and nobody waits in a circle.
+//! Locks of keys (`mvcc/key_locks.rs`) in every interleaving: a writer of the same key, or of a
+//! range, waits, and there is no deadlock.
 //!
-//! The wrong twins take stripes in the order in which keys are given, and a range takes only the first.
+//! The wrong twins take stripes in the order of the given keys, and for a range take only the first
+//! stripe.
 #![expect(unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[path = "../src/mvcc/key_locks.rs"]
@@ -27,7 +29,7 @@ mod types {
     }
 }
 
-/// What the module under test uses of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
     pub use loom::sync::MutexGuard;
 
@@ -52,7 +54,7 @@ use types::order::KeyOrder;
 
 const STRIPES: usize = 3;
 
-/// Runs `write` while keys are held; no keys stand for a range.
+/// Runs `write` while keys are locked; no keys mean a range.
 trait Held: Send + Sync + 'static {
     fn new() -> Self;
     fn with(&self, keys: &[u8], write: &mut dyn FnMut());
@@ -72,7 +74,7 @@ impl Held for KeyLocks {
     }
 }
 
-/// Takes stripes as they come.
+/// Takes stripes in the given order.
 struct AsGiven([sync::Mutex<()>; STRIPES]);
 
 impl Held for AsGiven {
@@ -99,10 +101,11 @@ impl Held for RangeOfOne {
     }
 }
 
-/// Each thread writes the values of its keys, or of all. Loom fails if two write one at the same time.
+/// Each thread writes the values of its keys, or all values. Loom fails if two threads write one at
+/// the same time.
 struct Values([UnsafeCell<u64>; STRIPES]);
 
-// SAFETY: loom tells when an access is not exclusive; that is what the model looks for.
+// SAFETY: loom reports an access that is not exclusive, which is the purpose of the model.
 #[expect(unsafe_code, reason = "a cell that loom watches")]
 unsafe impl Sync for Values {}
 // SAFETY: as above.
@@ -114,7 +117,8 @@ fn writes<L: Held>(writers: &'static [&'static [u8]]) {
     let write = move |keys: &'static [u8]| {
         let mut write = || {
             for number in (0..STRIPES).filter(|&number| keys.is_empty() || keys.contains(&(number as u8))) {
-                // SAFETY: the pointer is that of a live cell; loom checks that nobody else has one meanwhile.
+                // SAFETY: the pointer is that of a live cell; loom checks that no other thread
+                // accesses it.
                 #[expect(unsafe_code, reason = "a cell that loom watches")]
                 values.0[number].with_mut(|value| unsafe { *value += 1 });
             }

@@ -1,11 +1,13 @@
-//! The list of a log's newest operations (`log/index/memtable`), the library's own, in every interleaving and under the weak memory
-//! model of loom, with at most the stated number of preemptions. Loom does not see the bytes of nodes, but it sees that their
-//! links are not looked at before they are shown.
+//! The list of a log's newest operations (`log/index/memtable`), the library's own, in every
+//! interleaving and under the weak memory model of loom, with at most the stated number of
+//! preemptions. Loom does not see the bytes of nodes, but it sees that their links are not read
+//! before they are published.
 //!
-//! Taken out by hand once, and noticed: that a search returns the node that it has compared, rather than the one that follows by then.
+//! Verified by hand once: the model fails if a search does not return the node that it has
+//! compared, but the node that follows at that time.
 //!
-//! The wrong twins are made by the atomics: the library's code is the same, and one ordering of it is weakened or one exchange
-//! not checked.
+//! The wrong twins are made by the atomics: the library's code is the same, and one ordering of it
+//! is weakened or one exchange is not checked.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
 #[macro_use]
@@ -15,7 +17,7 @@ mod canary;
 mod types {
     pub mod entry;
     pub mod order;
-    /// What entries return.
+    /// The errors of entries.
     pub mod error {
         pub type Result<T> = std::result::Result<T, ()>;
     }
@@ -49,12 +51,12 @@ mod log {
     }
 }
 
-/// What the modules under test use of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::sync::{Arc, MutexGuard};
 
     pub mod random {
-        /// As the library's.
+        /// The same as the library's.
         pub fn mix(number: u64) -> u64 {
             let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -108,11 +110,11 @@ mod sync {
             LinkedRelaxed,
             /// Links are followed without `Acquire`.
             FollowedRelaxed,
-            /// A link is set whatever it has become meanwhile.
+            /// A link is set even if it has changed since.
             NotCompared,
         }
 
-        /// The fault of this process: each test is one, or sets it anew under a lock.
+        /// The fault of this process: each test is one process, or sets the fault under a lock.
         static FAULT: AtomicU8 = AtomicU8::new(0);
 
         pub fn set_fault(fault: Fault) {
@@ -187,7 +189,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync::atomic::{Fault, set_fault};
 
-/// One test at a time: the fault is the process's.
+/// One test at a time, as the fault is global.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn check(preemptions: usize, fault: Fault, model: impl Fn() + Send + Sync + 'static) {
@@ -196,7 +198,8 @@ fn check(preemptions: usize, fault: Fault, model: impl Fn() + Send + Sync + 'sta
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    // Counts the schedules that loom tries: a model for which loom finds only one schedule proves
+    // nothing.
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = schedules.clone();
     builder.check(move || {

@@ -1,8 +1,10 @@
-//! The models of `models/munk.rs`, in every interleaving and under the weak memory model of loom, with at most
-//! the stated number of preemptions. Loom does not see a record's bytes, but it sees that a record's links are
-//! not looked at before they are shown; and memory that is freed is overwritten, so that who reads it is found out.
+//! The models of `models/munk.rs`, in every interleaving and under the weak memory model of loom,
+//! with at most the stated number of preemptions. Loom does not see a record's bytes, but it sees
+//! that a record's links are not read before they are published. Freed memory is overwritten, so
+//! that a later read of it is noticed.
 //!
-//! Taken out by hand once, and noticed: sharing the blocks that are used when a munk is sorted anew or split.
+//! Verified by hand once: the model fails if the blocks that are used when a munk is sorted or
+//! split are not shared.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 
 #[macro_use]
@@ -13,7 +15,7 @@ mod types {
     pub mod entry;
     pub mod order;
     pub mod prefix;
-    /// What entries return.
+    /// The errors of entries.
     pub mod error {
         pub type Result<T> = std::result::Result<T, ()>;
     }
@@ -57,14 +59,15 @@ mod mvcc {
     pub use commit::CommitCell;
 }
 
-/// What the modules under test use of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::sync::MutexGuard;
     pub use std::sync::Arc;
 
-    /// Loom goes back only to the last access of a location before a store. Where the writer reads what it is about
-    /// to overwrite, it thus forgets that a reader was there before. A common location, touched by every access
-    /// and without any effect on what is seen, makes it try all orders.
+    /// Loom goes back only to the last access of a location before a store. If the writer reads the
+    /// location that it is about to overwrite, loom forgets that a reader was there before. A
+    /// common location, which every access touches without changing its result, makes loom try all
+    /// orders.
     pub mod atomic {
         pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -126,7 +129,7 @@ mod sync {
         }
     }
 
-    /// Flips with `Release` and loads with `Acquire`. One thread stores at a time.
+    /// Replaces with `Release` and loads with `Acquire`. One thread stores at a time.
     pub struct ArcSwap<T> {
         values: std::sync::Mutex<Vec<Arc<T>>>,
         newest: atomic::AtomicU32,
@@ -166,7 +169,8 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    // Counts the schedules that loom tries: a model for which loom finds only one schedule proves
+    // nothing.
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = schedules.clone();
     builder.check(move || {

@@ -1,13 +1,14 @@
-//! The models of `models/`, in every interleaving and under the weak memory model of loom, with at most the
-//! stated number of preemptions (nearly all known concurrency errors need two or fewer; two is also what
-//! finishes in seconds).
+//! The models of `models/`, in every interleaving and under the weak memory model of loom, with at
+//! most the stated number of preemptions (nearly all known concurrency errors need two or fewer;
+//! with more, a model does not finish in seconds).
 //!
-//! The modules under test are compiled into this crate, so that their `crate::sync` is loom's. For each
-//! mechanism, a test that leaves it out shows that the model would notice. What cannot be left out from here was
-//! taken out by hand once, and models failed each time: the fence of a claim; the fence of a snapshot; the claim before
-//! GV is read (the two exchanged); the mark of a used version; the claim's compare-and-exchange (a load and a
-//! store instead); the mark of slots ever used; the end of the span; waiting for versions equal to the snapshot's;
-//! `Release` where a slot is freed and where a batch commits; registering under the lock that covers the raise.
+//! The modules under test are compiled into this crate, so that their `crate::sync` is loom's. For
+//! each mechanism, a test that leaves it out shows that the model would notice. Mechanisms that
+//! cannot be left out from here were removed by hand once, and models failed each time: the fence
+//! of a claim; the fence of a snapshot; the claim before GV is read (the two exchanged); the mark
+//! of a used version; the claim's compare-and-exchange (a load and a store instead); the mark of
+//! slots ever used; the end of the span; waiting for versions equal to the snapshot's; `Release`
+//! when a slot is freed and when a batch commits; registering under the lock that covers the raise.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[macro_use]
@@ -33,16 +34,17 @@ mod unjournaled;
 #[path = "models/unjournaled.rs"]
 mod unjournaled_model;
 
-/// What the modules under test use of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::hint;
     pub use loom::sync::MutexGuard;
     pub use std::sync::Arc;
 
-    /// Loom goes back only to the last access of a location before a store. Where a writer reads what it is about to
-    /// overwrite, it thus forgets that a reader was there before. A common location, touched by every access and
-    /// without any effect on what is seen, makes it try all orders: some twenty times as many schedules, so that the
-    /// models are checked in both ways, with more preemptions where nothing is touched.
+    /// Loom goes back only to the last access of a location before a store. If a writer reads the
+    /// location that it is about to overwrite, loom forgets that a reader was there before. A
+    /// common location, which every access touches without changing its result, makes loom try all
+    /// orders: about 20 times as many schedules. Hence the models are checked in both ways, with
+    /// more preemptions if the location is not touched.
     pub mod atomic {
         pub use loom::sync::atomic::{Ordering, fence};
 
@@ -117,7 +119,7 @@ mod sync {
         touching_number!(AtomicUsize, usize);
     }
 
-    /// Loom's own does not take `const`.
+    /// Loom's own macro does not accept `const`.
     macro_rules! thread_local_const {
         ($(#[$attribute:meta])* static $name:ident: $type:ty = const { $init:expr };) => {
             loom::thread_local! { $(#[$attribute])* static $name: $type = $init; }
@@ -146,8 +148,8 @@ mod sync {
         }
     }
 
-    /// Flips with `Release` and loads with `Acquire`, and like the original may return a stale value to a thread
-    /// that has no way to know better. One thread stores at a time.
+    /// Replaces with `Release` and loads with `Acquire`. Like the original it may return a stale
+    /// value to a thread that is not synchronised with the store. One thread stores at a time.
     pub struct ArcSwap<T> {
         values: std::sync::Mutex<Vec<Arc<T>>>,
         newest: atomic::AtomicUsize,
@@ -201,7 +203,8 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    // Counts the schedules that loom tries: a model for which loom finds only one schedule proves
+    // nothing.
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = schedules.clone();
     builder.check(move || {
@@ -213,7 +216,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     assert!(schedules >= 20, "only {schedules} schedules");
 }
 
-/// As `check`, in orders that loom would leave out (`sync::atomic`).
+/// As `check`, with orders that loom would leave out (`sync::atomic`).
 fn check_touching(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     sync::atomic::TOUCHES.set(true);
     check(preemptions, model);
@@ -237,7 +240,8 @@ fn two_puts_and_a_snapshot() {
 
 #[test]
 fn a_put_and_two_snapshots() {
-    // With three, loom finds schedules in which the two waiters pass the turn to each other for ever.
+    // With three slots, loom finds schedules in which the two waiters pass the turn to each other
+    // for ever.
     check(2, || models::puts_and_snapshots(2, &[1], &[1, 1], KeySpan::ALL));
 }
 

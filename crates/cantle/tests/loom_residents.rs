@@ -1,13 +1,14 @@
-//! The chunks in memory that share a budget (`budget/residents.rs`) in every interleaving: whoever loads, ranks and evicts meanwhile,
-//! a chunk that is in memory can be evicted, and is no less in memory for being evicted twice.
+//! The chunks in memory that share a budget (`budget/residents.rs`) in every interleaving: while
+//! other threads load, rank and evict, every chunk in memory can be evicted, and evicting it twice
+//! does no harm.
 //!
-//! The wrong twin tells of a chunk before it is in memory, which a ranking forgets for good.
+//! The wrong twin registers a chunk before it is in memory, and a ranking then removes it for good.
 #![expect(dead_code, reason = "the model uses a part of the module under test")]
 
 #[path = "../src/budget/residents.rs"]
 mod residents;
 
-/// What the module under test uses of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
     pub struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -52,7 +53,7 @@ struct Memory {
 
 #[derive(Default)]
 struct Chunk {
-    /// Held by who loads, writes or evicts.
+    /// Held by the thread that loads, writes or evicts.
     writer: sync::Mutex<()>,
     munk_bytes: AtomicU64,
 }
@@ -81,7 +82,7 @@ impl Usage for Memory {
     }
 }
 
-/// Room for nothing.
+/// A usage without room.
 struct NoRoom<'a>(&'a Memory);
 
 impl Usage for NoRoom<'_> {
@@ -173,12 +174,12 @@ fn run(twin: Twin, threads: &'static [fn(&Arc<Memory>)]) {
         memory.residents.evict(&NoRoom(&memory));
         memory.residents.evict(&NoRoom(&memory));
         assert_eq!(memory.taken(), 0, "whoever is in memory can be evicted");
-        // The list keeps the budget alive.
+        // Chunks in the list keep the budget alive.
         memory.residents.add(Box::new(Nobody));
     });
 }
 
-/// Has no munk: who is added behind it finds the list empty.
+/// A resident without a munk. Adding it makes the list drop the evicted chunks.
 struct Nobody;
 
 impl Resident for Nobody {

@@ -1,9 +1,10 @@
-//! The row cache of the library in every interleaving and under the weak memory model of loom, with at most the stated
-//! number of preemptions: what it lends stays as it is, and no get finds a row of before. Memory that is freed is
-//! overwritten, so that who reads it is found out.
+//! The row cache of the library in every interleaving and under the weak memory model of loom, with
+//! at most the stated number of preemptions: rows that readers hold do not change, and no get finds
+//! an old row. Freed memory is overwritten, so that a later read of it is noticed.
 //!
-//! Taken out by hand once, and noticed: that a segment is looked at for readers before a row is overwritten. Not noticed: the
-//! same before rows are moved to its front, for which the models are too small; `Segment::shift` asserts it.
+//! Verified by hand once: the model fails if a segment is not checked for readers before a row is
+//! overwritten. It does not fail if this check is missing before rows are moved to the segment's
+//! front, for which the models are too small; `Segment::shift` asserts it.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[path = "models/rows.rs"]
@@ -24,19 +25,19 @@ mod rows {
     pub(crate) use rows::{RowCache, Rows};
 }
 
-/// What the modules under test use of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::sync::{Arc, MutexGuard, atomic};
 
     pub mod thread {
         pub use loom::thread::spawn;
 
-        /// Loom's would make others go on, and here nobody waits for them.
+        /// Loom's would let other threads run, and none is waited for here.
         pub fn yield_now() {}
     }
 
     pub mod counter {
-        /// Nothing depends on what it counts.
+        /// The counts are not used.
         #[derive(Debug, Default)]
         pub struct Counter(());
 
@@ -67,7 +68,8 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
-    // As many as loom tries: a model that it believes to have one schedule only proves nothing.
+    // Counts the schedules that loom tries: a model for which loom finds only one schedule proves
+    // nothing.
     let schedules = Arc::new(AtomicUsize::new(0));
     let count = schedules.clone();
     builder.check(move || {

@@ -1,14 +1,15 @@
-//! The brake on writers (`maintenance/throttle.rs`) in every interleaving and under the weak memory model of loom, with at
-//! most the stated number of preemptions: what writes owe is slept once, or is still owed.
+//! The throttle of writers (`maintenance/throttle.rs`) in every interleaving and under the weak
+//! memory model of loom, with at most the stated number of preemptions: the delay that writes owe
+//! is slept once, or is still owed.
 //!
-//! The wrong twin takes its part of the debt after it has added to it, in two steps: two threads take the same part, and the
-//! debt falls below 0.
+//! The wrong twin takes its part of the debt in a second step after it has added to the debt: two
+//! threads take the same part, and the debt falls below 0.
 #![expect(dead_code, unreachable_pub, reason = "the module under test serves a library, not this crate")]
 
 #[path = "../src/maintenance/throttle.rs"]
 mod throttle;
 
-/// What the module under test uses of `cantle::sync`, by loom.
+/// Loom's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
     pub use loom::sync::atomic;
 
@@ -20,7 +21,7 @@ mod sync {
             pub static SLEPT_NANOS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
         }
 
-        /// Only adds up: nothing depends on how long a thread sleeps.
+        /// Only adds up durations: no result depends on the time that a thread sleeps.
         pub fn sleep(duration: Duration) {
             SLEPT_NANOS.set(SLEPT_NANOS.get() + duration.as_nanos() as u64);
         }
@@ -37,7 +38,7 @@ use throttle::Throttle;
 const SLEEP_NANOS_MIN: u64 = 200_000;
 const DELAY_NANOS_MAX: u64 = 20_000_000;
 
-/// A brake as it was: what a thread takes is not what was there when it looked.
+/// An earlier version: a thread takes a part of the debt that may have changed since it was read.
 #[derive(Default)]
 struct InTwoSteps(AtomicU64);
 
@@ -69,9 +70,9 @@ impl Brake for InTwoSteps {
     }
 }
 
-/// Two threads write, and then one pays what is left.
+/// Two threads write, and then one pays the rest.
 ///
-/// Holds: all that was owed was slept, nothing more.
+/// Holds: exactly the debt was slept.
 fn writes<B: Brake>(debts: [u64; 2]) {
     sync::thread::SLEPT_NANOS.set(0);
     let brake = Arc::new(B::default());
@@ -82,7 +83,7 @@ fn writes<B: Brake>(debts: [u64; 2]) {
     for thread in threads {
         thread.join().unwrap_or_else(|_| panic!("a thread of the model failed"));
     }
-    // As much again as it takes to pay everything: no more than four of the longest delays are owed.
+    // Enough writes to pay everything: at most four of the longest delays are owed.
     (0..4).for_each(|_| brake.owe(SLEEP_NANOS_MIN));
     let owed = debts.iter().sum::<u64>() + 4 * SLEEP_NANOS_MIN;
     assert_eq!(sync::thread::SLEPT_NANOS.get(), owed, "what was slept is not what was owed");

@@ -1,4 +1,4 @@
-//! Many stores in one process: those that idle take little of the disk, and share threads.
+//! Many stores in one process: idle stores use little disk space, and stores share threads.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "looks at the process and its files from outside")]
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Threads of this process that stores have started.
+/// Number of threads of this process that stores have started.
 fn threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
@@ -43,23 +43,24 @@ fn stores_that_idle_share_threads_and_take_little_of_the_disk() {
         let bytes = allocated_bytes(&path(number));
         assert!(bytes <= 256 << 10, "store {number} takes {bytes} bytes of the disk");
     }
-    // One budget for all, and not one each.
+    // One budget for all, not one for each.
     let budgets: Vec<u64> = stores.iter().map(|store| store.stats().memory_budget).collect();
     assert!(budgets.iter().all(|budget| *budget == budgets[0]));
     let used = |store: &Db| store.stats().memory_used;
     assert_eq!(used(&stores[0]), used(&stores[199]), "both say what all of them use");
 
-    // Those with a number of their own keep it.
+    // Stores with a budget of their own keep it.
     let own = Options::new().memory_budget(8 << 20).open(path(200)).unwrap();
     assert_eq!(own.stats().memory_budget, 8 << 20);
     let before = threads();
     let threaded = Options::new().background_threads(3).open(path(201)).unwrap();
-    // Three, one each for checkpoints and seals, and one that ticks, which have their names once they run.
+    // Three workers, one each for checkpoints and seals, and one ticker; threads have their names
+    // once they run.
     eventually("a store that asks for threads has none of its own", || threads() == before + 6);
     drop(threaded);
     eventually("the threads of a closed store do not end", || threads() == before);
 
-    // The write buffer of a store that was busy is given back once it idles.
+    // The write buffer of a busy store is removed once the store is idle.
     let busy = &stores[0];
     let keyspace = |number| busy.keyspace(&format!("keyspace {number}")).unwrap();
     // Each has a log of its own.
@@ -72,7 +73,7 @@ fn stores_that_idle_share_threads_and_take_little_of_the_disk() {
     busy.sync().unwrap();
     eventually("the write buffer stays as long", || write_buffer_bytes() <= 256 << 10);
 
-    // Each of these keeps its store open.
+    // Each keyspace keeps its store open.
     drop(keyspaces);
     drop(own);
     drop(stores);

@@ -1,5 +1,5 @@
-//! The promise of one memory number, in a process of its own: a store that grows as fast as it can takes no more than its budget and
-//! 64 MiB.
+//! The promise of one number for memory, in a process of its own: a store that grows as fast as
+//! possible uses at most its budget and 64 MiB.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "looks at the process from outside")]
 
@@ -11,7 +11,7 @@ const BESIDE_BYTES: u64 = 64 << 20;
 const WRITERS: u64 = 2;
 const PUTS: u64 = 400_000;
 
-/// The most memory that this process ever had.
+/// The peak resident memory of this process.
 fn resident_max_bytes() -> u64 {
     let status = read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");

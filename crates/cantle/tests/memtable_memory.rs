@@ -1,5 +1,5 @@
-//! The memory that the list of a log's newest operations takes, counted by a global allocator in a process of its own. Pages are
-//! not mapped here, so the allocator sees all of it.
+//! The memory of the list of a log's newest operations, counted by a global allocator in a process
+//! of its own. Pages are not mapped here, so the allocator sees all of it.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library")]
 #![expect(unsafe_code, reason = "an allocator has no safe interface")]
 
@@ -10,7 +10,7 @@ mod canary;
 mod types {
     pub mod entry;
     pub mod order;
-    /// What entries return.
+    /// The errors of entries.
     pub mod error {
         pub type Result<T> = std::result::Result<T, ()>;
     }
@@ -41,7 +41,7 @@ mod log {
         pub(crate) use crate::record_ptr;
     }
 }
-/// What the modules under test use of `cantle::sync`.
+/// The items of `cantle::sync` that the modules under test use.
 #[path = "../src/sync"]
 mod sync {
     pub mod random;
@@ -68,11 +68,11 @@ std::thread_local! {
 }
 
 fn count(more: usize, less: usize) {
-    // While a thread ends it counts no more.
+    // A thread that is ending does not count any more.
     let _ = LIVE_BYTES.try_with(|live| live.set(live.get().wrapping_add(more).wrapping_sub(less)));
 }
 
-// SAFETY: hands every call on to the system's allocator as it came; counting allocates nothing.
+// SAFETY: forwards every call unchanged to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
@@ -96,7 +96,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes of a list with so many keys of 16 bytes, as allocated and as charged.
+/// Bytes of a list with this number of keys of 16 bytes, as allocated and as charged.
 fn bytes_of(entries: u64, noted: bool, value: Option<&[u8]>) -> (usize, usize) {
     let charged: Arc<AtomicU64> = Arc::default();
     let before = LIVE_BYTES.get();

@@ -1,4 +1,4 @@
-//! Which chunks are in memory, and that it makes no difference but to speed.
+//! The choice of the chunks in memory, which must make no difference except to speed.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 #![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
@@ -7,7 +7,7 @@ use cantle::{ChunkOptions, Db, KeyspaceOptions, KeyspaceStats, Options};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Chunks of 64 KiB, of which a dozen or so fit into memory.
+/// Chunks of 64 KiB, about a dozen of which fit into memory.
 fn small() -> ChunkOptions {
     ChunkOptions::new().chunk_bytes(64 << 10)
 }
@@ -27,19 +27,19 @@ fn key(number: u64) -> String {
 
 const KEYS: u64 = 8000;
 
-/// Some eighty chunks.
+/// About 80 chunks.
 fn filled(disk: &MemVfs, keyspace: KeyspaceOptions) -> Db {
     let db = open(disk, keyspace.clone());
     for number in 0..KEYS {
         db.put(key(number), vec![7; 400]).unwrap();
     }
-    // A chunk that the background is splitting may be left out the first time. How many there are depends on how full
-    // their logs were when they were split.
+    // A chunk that a background thread is splitting may be left out the first time. The number of
+    // chunks depends on the fill of their logs when they were split.
     wait("chunks", || {
         db.compact_range(..).unwrap();
         stats(&db).regions > 40
     });
-    // Nothing is popular for having been written.
+    // Writes alone must not make chunks popular.
     db.close().unwrap();
     drop(db);
     open(disk, keyspace)
@@ -55,7 +55,7 @@ fn get(db: &Db, number: u64, times: usize) {
     }
 }
 
-/// Whether the chunk of a key is in memory.
+/// True if the chunk of a key is in memory.
 fn is_in_memory(db: &Db, number: u64) -> bool {
     let chunks = db.regions().unwrap();
     let index = chunks.partition_point(|chunk| chunk.start <= key(number).into_bytes());
@@ -70,7 +70,7 @@ fn wait(what: &str, until: impl Fn() -> bool) {
     }
 }
 
-/// So many looks at what should be in memory that what is due is done.
+/// Waits for enough rankings that all due loads and evictions are done.
 fn let_pass() {
     std::thread::sleep(Duration::from_millis(600));
 }
@@ -85,14 +85,15 @@ fn load(db: &Db, number: u64) {
     }
 }
 
-/// Fills the memory with chunks that are read more than a few times; gives a key of each.
+/// Fills the memory with chunks that are read more than a few times; returns a key of each.
 fn fill_memory(db: &Db) -> Vec<u64> {
     let mut loaded = Vec::new();
     for number in (0..KEYS).step_by(150) {
         get(db, number, 400);
         let before = stats(db).chunk().unwrap().munk_loads;
         let begun = Instant::now();
-        // Where there is room, it will be loaded, at the latest when a load that was put off is due again; else perhaps not.
+        // If there is room, the chunk will be loaded, at the latest when a deferred load is due
+        // again; if not, perhaps not.
         let has_room = || {
             let memory = db.stats().memory;
             memory.resident.used + (300 << 10) < memory.resident.limit
@@ -138,10 +139,10 @@ fn the_least_popular_makes_way() {
     let db = filled(&MemVfs::new(), keyspace());
     let loaded = fill_memory(&db);
     let limit = db.stats().memory.resident.limit;
-    // Of the budget a chunk or two may be lent to rows at any moment.
+    // One or two chunks of the budget may be used for rows at any moment.
     let (less, more) = loaded.split_at(loaded.len() * 3 / 4);
     more.iter().for_each(|&number| get(&db, number, 9000));
-    // More than there may be room for by chance; each may have to displace the one before.
+    // More than there may be room for by chance; each may have to evict the one before.
     for (number, times) in [(5000, 3000), (6000, 4200), (7000, 5800)] {
         get(&db, number, times);
         wait("a popular chunk", || is_in_memory(&db, number));
@@ -160,17 +161,18 @@ fn by_frequency_and_as_published_by_recency() {
         let limit = db.stats().memory.resident.limit;
         loaded.iter().for_each(|&number| get(&db, number, 8000));
         let_pass();
-        // Later than the others, and not as often.
+        // Later than the others, and fewer times.
         get(&db, 7500, 200);
         if by_recency {
-            // The later it is read, the more it counts, however slow the looks of a busy machine are.
+            // The later it is read, the more it counts, even if the rankings of a busy machine are
+            // slow.
             wait("what was read last", || {
                 get(&db, 7500, 1);
                 is_in_memory(&db, 7500)
             });
         } else {
             let_pass();
-            // One also leaves when memory is moved to the blocks.
+            // One chunk may also leave when memory is moved to the blocks.
             let all_stayed = loaded.iter().all(|&number| is_in_memory(&db, number))
                 || db.stats().memory.resident.limit != limit;
             assert!(all_stayed || !is_in_memory(&db, 7500), "what is read less drove out another chunk");
@@ -234,7 +236,7 @@ fn a_row_goes_on_with_what_is_put() {
         put(&new);
         assert_eq!((value(), from_rows()), (Some(new.into_bytes()), round));
     }
-    // Of a range delete and a put in one batch the later counts.
+    // The later of a range delete and a put in one batch counts.
     let mut batch = cantle::WriteBatch::new();
     batch.put(key(1), "deleted");
     batch.delete_range(key(0)..key(2));
@@ -279,7 +281,7 @@ fn a_dropped_keyspace_leaves_the_memory_to_others() {
         std::thread::sleep(Duration::from_millis(5));
     }
     db.drop_keyspace("other").unwrap();
-    // Its handle is held.
+    // Its handle is still held.
     wait("the memory of a dropped keyspace", || {
         db.sync().unwrap();
         db.stats().memory.resident.used == 0
@@ -300,7 +302,7 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
                 db.delete(key(number)).unwrap();
             }
         }
-        // More popular than those before.
+        // More popular than the chunks before.
         get(&db, round * 500 / 7 * 7 + 50, 500 << (round / 2));
         load(&db, round * 500 / 7 * 7 + 50);
         // Through the munk.
@@ -328,7 +330,7 @@ fn after_eviction_and_reopening_everything_is_in_the_files() {
     check(&open(&disk, KeyspaceOptions::new().layout(small().munks(false))));
 }
 
-/// Stores that share a budget share it: what one does not use any more goes to the other.
+/// Stores that share a budget share it: memory that one does not use any more goes to the other.
 #[test]
 fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     let resources = cantle::Resources::new(1 << 20, 2);
@@ -342,7 +344,8 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     let read_all = |db: &Db| (0..KEYS).step_by(20).for_each(|number| get(db, number, 20));
     wait("munks of the first store", || {
         read_all(first);
-        // Of so small a budget the munks' part may have room for two only, when blocks were found to pay more.
+        // With so small a budget the munks' part may have room for only two, if blocks were found
+        // to be more useful.
         first.stats().memory.resident.used > first.stats().memory.resident.limit / 3
             && stats(first).chunk().unwrap().munks > 1
     });
@@ -352,7 +355,7 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
         stats(second).chunk().unwrap().munks > 0 && stats(first).chunk().unwrap().munks < before
     });
     let munks = |db: &Db| db.stats().memory.resident.used;
-    // The background may be loading just now.
+    // A background thread may be loading just now.
     wait("one budget", || {
         let (before, other, after) = (munks(first), munks(second), munks(first));
         assert!(before != after || other == before, "there is one budget");
@@ -360,7 +363,7 @@ fn the_memory_of_an_idle_store_goes_to_a_busy_one() {
     });
 }
 
-/// Who only reads has popular chunks in memory, too.
+/// A store opened for reading only has popular chunks in memory, too.
 #[test]
 fn a_read_only_store_loads_munks() {
     let disk = MemVfs::new();
@@ -376,7 +379,8 @@ fn a_read_only_store_loads_munks() {
     assert_eq!(stats(&db).gets_served.resident, before + 10);
 }
 
-/// A value that is longer than a chunk cannot be split: the chunk is not written anew for that, however popular it is.
+/// A value that is longer than a chunk cannot be split: the chunk is not rewritten for that,
+/// however popular it is.
 #[test]
 fn a_chunk_that_cannot_be_split_is_left_alone() {
     // More than a munk should have, and more than is loaded.

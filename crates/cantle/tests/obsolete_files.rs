@@ -1,4 +1,5 @@
-//! What rebalances replace must give its space back, on disk and in memory, while the store stays open.
+//! The space of files that rebalances replace must be freed, on disk and in memory, while the store
+//! stays open.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "looks at the process's open files from outside")]
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
@@ -33,7 +34,7 @@ fn tables_that_were_replaced_are_closed_and_leave_the_cache() {
         db.sync().unwrap();
     }
     let live_bytes = u64::from(KEYS) * (VALUE_BYTES as u64 + 4);
-    // Maintenance looks every few milliseconds; a slow machine may take a while.
+    // Maintenance runs every few milliseconds; a slow machine may take a while.
     let mut left = (unlinked_open_files(&path), db.stats().memory.blocks.used);
     for _ in 0..1000 {
         if left.0.is_empty() && left.1 < 2 * live_bytes {

@@ -1,4 +1,4 @@
-//! All stores of a process together leave half of its descriptors to it.
+//! All stores of a process together leave half of its descriptors to the program.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "looks at the process's open files from outside")]
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
@@ -52,7 +52,7 @@ fn stores_together_stay_within_half_of_what_may_be_open() {
     });
     let most = most.load(SeqCst);
     assert!(most <= LIMIT / 2, "{most} of {LIMIT} descriptors are the stores'");
-    // The rest is the program's.
+    // The rest belongs to the program.
     let own: Vec<_> = (0..LIMIT / 3).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
     for store in &stores {
         assert_eq!(store.range(..).count(), 3_000);

@@ -1,5 +1,5 @@
-//! An open store and its path: the working directory changes, the store's directory is renamed or replaced, the lock file
-//! is removed, two openings race, handles are left after closing.
+//! An open store and its path: the working directory changes, the store's directory is renamed or
+//! replaced, the lock file is removed, two openings race, handles are left after closing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 #![expect(clippy::disallowed_methods, reason = "moves directories and changes into them as anybody may")]
 
@@ -18,7 +18,7 @@ fn fill(db: &Db, prefix: &str, pairs: usize) {
     }
 }
 
-/// The store's pairs are those of these fills, and all its files are in order.
+/// The store has the pairs of these fills and no others, and all its files are sound.
 fn assert_filled(db: &Db, fills: &[(&str, usize)]) {
     for (prefix, pairs) in fills {
         for number in 0..*pairs {
@@ -58,7 +58,7 @@ fn assert_used(db: &Db) {
     assert_eq!(events.get("key").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
-/// The working directory is the process's, hence the child.
+/// The working directory belongs to the process, so a child runs the test.
 #[test]
 fn a_store_of_a_relative_path_stays_where_it_was_opened_when_the_working_directory_changes() {
     const CHILD: &str = "CANTLE_TEST_CHANGES_DIRECTORY";
@@ -147,7 +147,7 @@ fn a_directory_that_cannot_be_opened_is_no_failed_sync() {
         assert!(db.sync().is_err());
         assert_eq!(db.stats().read_only, None, "{refusal:?}");
         fill(&db, "second", 100);
-        // The page cache is vouched for still.
+        // The page cache is still trusted.
         assert_filled(&on(&memory.kill()).open("store").unwrap(), &[("first", 100), ("second", 100)]);
         fault.clear_rule();
         db.sync().unwrap();
@@ -164,7 +164,8 @@ fn libc_enoent() -> i32 {
     rustix::io::Errno::NOENT.raw_os_error()
 }
 
-/// Runs `meanwhile` on the file system itself when a store is about to be locked by way of the one that is returned.
+/// Runs `meanwhile` on the file system itself when a store is about to be locked through the
+/// returned one.
 fn while_locking(memory: &MemVfs, meanwhile: impl Fn(&MemVfs) + Send + Sync + 'static) -> FaultVfs {
     let (fault, memory, done) =
         (FaultVfs::over_memory(memory.clone()), memory.clone(), AtomicBool::new(false));
@@ -246,7 +247,7 @@ fn of_racing_openings_that_want_no_store_one_creates_it() {
     }
 }
 
-/// Every handle that a store gives, in use.
+/// Every kind of handle that a store returns, in use.
 struct Handles {
     db: Db,
     keyspace: Keyspace,
@@ -270,7 +271,7 @@ impl Handles {
         Self { db: db.clone(), keyspace, snapshot: db.snapshot(), range, cursor, transaction }
     }
 
-    /// All of them say that the store is closed, and say so again when somebody else has opened it.
+    /// All handles report that the store is closed, also after it was opened again elsewhere.
     fn assert_closed(self) {
         fn closed<T: std::fmt::Debug>(result: cantle::Result<T>) {
             assert!(matches!(result, Err(Error::Closed)), "{result:?}");
@@ -344,7 +345,7 @@ fn a_closed_store_may_be_opened_again_while_handles_of_every_kind_are_left() {
     assert_filled(&Db::open(&path).unwrap(), &[("first", 2000)]);
 }
 
-/// As long as anybody of the first opening writes, nobody else has the store.
+/// While a writer of the first opening is running, no other opening succeeds.
 #[test]
 fn calls_under_way_come_to_their_end_before_the_lock_is_released() {
     for round in 0..6 {
@@ -380,7 +381,7 @@ fn calls_under_way_come_to_their_end_before_the_lock_is_released() {
                 std::thread::yield_now();
             }
             db.close().unwrap();
-            // While the writers may still be about to find out.
+            // While the writers may not have noticed yet.
             let again = options.clone().open(&path).unwrap();
             for (writer, acknowledged) in acknowledged.iter().enumerate() {
                 for number in 0..acknowledged.load(SeqCst) {
@@ -409,7 +410,8 @@ fn a_lock_goes_with_its_file() {
     drop(memory.open(Path::new("a/OTHER"), OpenMode::Read).unwrap());
 }
 
-/// Names that look like those of a store's files, and are none: a store gives numbers of twelve digits, or longer ones that need more.
+/// Names that resemble those of a store's files, and are not: a store's names have numbers of 12
+/// digits, or of more if needed.
 #[test]
 fn files_whose_names_a_store_never_gives_are_neither_read_nor_removed() {
     const THEIRS: [&str; 12] = [

@@ -1,9 +1,11 @@
-//! Loads that are under way (`cache/flights.rs`) in random interleavings; sequentially consistent, as shuttle is. One block is
-//! wanted by several readers, who look in a cache first: it is read once, whoever comes when; a read that fails concerns
-//! each of them alone; nobody waits for ever, and nothing is left under way.
+//! Loads in progress (`cache/flights.rs`) in random interleavings; sequentially consistent, as
+//! shuttle is. Several readers want one block, and look in a cache first. The block is read once,
+//! in every order of arrival; a failed read concerns each of them alone; no reader waits for ever,
+//! and no load is left in progress.
 //!
-//! The wrong twins: a leader that does not look in the cache again reads what another has published, and one that is over before it
-//! publishes lets another read it as well.
+//! The wrong twins: a leader that does not look in the cache again reads a block that another has
+//! published. A leader that ends its flight before it publishes lets another thread read the block
+//! as well.
 #![expect(dead_code, unreachable_pub, reason = "the module under test serves a library, not this crate")]
 
 #[path = "../src/cache/flights.rs"]
@@ -11,7 +13,7 @@ mod flights;
 #[path = "models/schedules.rs"]
 mod schedules;
 
-/// What the module under test uses of `cantle::sync`, by shuttle.
+/// Shuttle's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
     pub use shuttle::sync::Arc;
 
@@ -30,13 +32,13 @@ use std::sync::PoisonError;
 const SCHEDULES: usize = 5_000;
 const READERS: usize = 3;
 
-/// What a model leaves out.
+/// An omitted mechanism.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
     /// The leader does not look in the cache again.
     DoesNotLook,
-    /// What is loaded is put into the cache when the flight is over.
+    /// The block is put into the cache after the flight is over.
     PublishesLate,
 }
 
@@ -56,10 +58,10 @@ impl World {
         *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
 
-    /// Reads; of all reads the first `failing` fail.
+    /// Reads the block; the first `failing` reads fail.
     fn read(&self, failing: usize) -> Result<usize, usize> {
         let number = self.reads.fetch_add(1, SeqCst);
-        // Another thread may take its turn while the disk works.
+        // Another thread may run during the disk read.
         thread::yield_now();
         if number < failing { Err(number) } else { Ok(7) }
     }

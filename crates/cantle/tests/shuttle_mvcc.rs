@@ -1,5 +1,6 @@
-//! The models of `models/`, larger than in `loom_mvcc.rs`, in 10,000 random interleavings each; sequentially
-//! consistent, as shuttle is. Where a mechanism is left out, the models fail here as well.
+//! The models of `models/`, larger than in `loom_mvcc.rs`, in 10,000 random interleavings each;
+//! sequentially consistent, as shuttle is. If a mechanism is left out, the models fail here as
+//! well.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[macro_use]
@@ -117,7 +118,7 @@ fn a_chunk_that_is_split_and_not_retired_loses_puts() {
 }
 
 fn munks(fault: munk_life::Fault) {
-    // Without snapshots, so that what fails is what a fault is named for.
+    // Without snapshots, so that the failure is the one that the fault is named for.
     let snapshots = if fault == munk_life::Fault::None { 2 } else { 0 };
     random(SCHEDULES, move || munk_life::puts_gets_and_munks(3, snapshots, fault));
 }

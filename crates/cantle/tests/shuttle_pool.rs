@@ -1,6 +1,7 @@
-//! The pool of the library (`maintenance/pool.rs`) in random interleavings; sequentially consistent, as shuttle is. One
-//! worker, as on a machine of two cores: a seal does not wait for a long job, no class starves, and the threads end with
-//! the last handle. Nothing is ever due by time here: no spare thread starts, and the ticker ticks only when it is woken.
+//! The pool of the library (`maintenance/pool.rs`) in random interleavings; sequentially
+//! consistent, as shuttle is. There is one worker, as on a machine of two cores: a seal does not
+//! wait for a long job, no class starves, and the threads end with the last handle. No job is ever
+//! due by time here: no spare thread starts, and the ticker only ticks when it is notified.
 //!
 //! The wrong twin: a job of a class without a reserved thread waits for the long job for ever.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
@@ -13,7 +14,7 @@ mod maintenance {
 #[path = "models/schedules.rs"]
 mod schedules;
 
-/// What the modules under test use of `cantle::sync`, by shuttle.
+/// Shuttle's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
     pub use shuttle::sync::{Arc, atomic};
 
@@ -58,7 +59,7 @@ use std::sync::PoisonError;
 
 const SCHEDULES: usize = 2_000;
 
-/// Counts up, and lets threads wait for a count.
+/// A counter; threads can wait for a count.
 #[derive(Default)]
 struct Count(Mutex<usize>, Condvar);
 
@@ -80,7 +81,8 @@ fn pool() -> Pool {
     Pool::new(1).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A long job is under way, which does not end before all of `classes` were at work; jobs of the same kind wait behind it.
+/// A long job is running, which does not end before jobs of all `classes` have run; jobs of its own
+/// kind wait.
 fn long_job(classes: &'static [Class]) {
     let pool = pool();
     let (done, ended) = (Arc::new(Count::default()), Arc::new(Count::default()));
@@ -111,7 +113,8 @@ fn who_has_no_reserved_turn_waits_for_the_long_job() {
     random(SCHEDULES, || long_job(&[Class::Level0]));
 }
 
-/// Jobs that submit one more of their kind, until one of the least urgent class has had its turn. Returns how many of
+/// Jobs that each submit one more of their kind, until one of the least urgent class has run.
+/// Returns the number of these jobs.
 /// these there were.
 fn flood(class: Class) {
     fn submit(pool: &Pool, class: Class, state: &Arc<(AtomicUsize, Count, AtomicUsize)>) {
@@ -139,7 +142,7 @@ fn a_flood_of_urgent_jobs_ends_when_the_least_urgent_one_was_done() {
     random(SCHEDULES, || flood(Class::Level0));
 }
 
-/// Threads end with the last handle, whoever has it; jobs that wait then are dropped.
+/// Threads end with the last handle, wherever it is dropped; waiting jobs are dropped then.
 fn ends(in_a_job: bool) {
     let pool = pool();
     let done = Arc::new(Count::default());
@@ -151,7 +154,7 @@ fn ends(in_a_job: bool) {
         });
     }
     if in_a_job {
-        // All of them hold the pool until they ran.
+        // All of them hold the pool until they have run.
         drop(pool);
         done.wait_for(Class::ALL.len());
     }

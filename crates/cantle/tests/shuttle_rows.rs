@@ -1,5 +1,5 @@
-//! The row cache of the library in 10,000 random interleavings; sequentially consistent, as shuttle is. Where a part of
-//! the mechanism is left out, the model fails.
+//! The row cache of the library in 10,000 random interleavings; sequentially consistent, as shuttle
+//! is. If a part of the mechanism is left out, the model fails.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
 #[path = "models/rows.rs"]
@@ -55,7 +55,7 @@ fn stamps_taken_after_the_file_was_read_keep_a_row_of_before() {
 #[test]
 #[should_panic(expected = "a row of before")]
 fn rows_that_are_updated_without_the_lock_go_back() {
-    // One of some thousands.
+    // One of some thousand schedules fails.
     random(10 * SCHEDULES, || puts_gets_and_evictions(4, 8, Fault::UpdatesUnlocked));
 }
 

@@ -1,6 +1,6 @@
-//! The model of `models/store`: puts, batches, scans, rebalances, splits, merges, checkpoints and crashes together, in
-//! 100,000 schedules; sequentially consistent, as shuttle is. For each mechanism a test that leaves it out shows that the
-//! model would notice.
+//! The model of `models/store`: puts, batches, scans, rebalances, splits, merges, checkpoints and
+//! crashes together, in 100,000 schedules; sequentially consistent, as shuttle is. For each
+//! mechanism a test that leaves it out shows that the model would notice.
 //!
 //! `CANTLE_TEST_FACTOR=10` runs ten times as many.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
@@ -70,7 +70,7 @@ mod sync;
 #[path = "models/small_vfs.rs"]
 mod vfs;
 
-/// What a checkpoint tells.
+/// The contents of a checkpoint's edit.
 mod manifest {
     #[derive(Debug, Clone, Copy)]
     pub struct SegmentEdit {
@@ -97,7 +97,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use store::{Done, Fault, everything};
 
-/// Four times: 100,000 in all.
+/// Used four times: 100,000 in all.
 const SCHEDULES: usize = 25_000;
 
 fn join<T>(handle: sync::thread::JoinHandle<T>) -> T {
@@ -138,7 +138,7 @@ fn all_together_with_some_switches_in_the_worst_places() {
     sound(|model| few_switches(6, SCHEDULES, model));
 }
 
-/// Found sooner or later, by one scheduler or another.
+/// Found by one scheduler or another, after some schedules.
 fn with(fault: Fault) {
     random(SCHEDULES / 5, model(fault, &Arc::default()));
     few_switches(4, 2 * SCHEDULES, model(fault, &Arc::default()));
@@ -156,7 +156,7 @@ macro_rules! faults {
     };
 }
 
-// The model has several ways to notice most of them, and which is first depends on the schedule.
+// The model has several ways to notice most of them; the first one depends on the schedule.
 faults! {
     a_scan_that_does_not_wait: SkipsPendingWait => "broken: ";
     a_rebalance_that_does_not_ask_for_open_versions: AsksNobody => "broken: ";

@@ -1,6 +1,7 @@
-//! The tail of a log (`log/tail/tail.rs`, `waiting.rs`, `recent.rs`) in random interleavings of a writer, who
-//! takes some appends back, a checkpoint, which drains, and a reader; sequentially consistent, as shuttle is.
-//! A reader finds each append that was published, in the tail or else in the file, as it was written.
+//! The tail of a log (`log/tail/tail.rs`, `waiting.rs`, `recent.rs`) in random interleavings of a
+//! writer, which undoes some appends, a checkpoint, which drains, and a reader; sequentially
+//! consistent, as shuttle is. A reader finds each published append, in the tail or else in the
+//! file, as it was written.
 //!
 //! Files and the write buffer are models; a write of a file takes place in two steps.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
@@ -9,7 +10,7 @@ use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::thread;
 use std::sync::Arc;
 
-/// The end of a log, and what it uses.
+/// The end of a log, and its dependencies.
 #[path = "../src/log"]
 mod log {
     pub mod tail {
@@ -97,7 +98,7 @@ mod log {
     }
 
     impl LogMemory {
-        /// Room for some appends, of which the oldest go.
+        /// Room for some appends, of which the oldest are removed.
         pub fn recent_limit_bytes(&self) -> u64 {
             1400
         }
@@ -159,7 +160,7 @@ mod format {
 
 mod memory {
     pub mod pages {
-        /// None of a model's appends is so long that it is mapped.
+        /// No append of a model is so long that it is mapped.
         pub struct Buffer(Vec<u8>);
 
         impl Buffer {
@@ -215,13 +216,13 @@ mod schedules;
 #[path = "models/shuttle_sync.rs"]
 mod shuttle_sync;
 
-/// What the modules under test use of `cantle::sync`, by shuttle.
+/// Shuttle's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use crate::shuttle_sync::{Mutex, RwLock, atomic};
     pub use std::sync::Arc;
 
     pub mod counter {
-        /// Nothing depends on what it counts.
+        /// The counts are not used.
         #[derive(Debug, Default)]
         pub struct Counter(());
 
@@ -265,7 +266,7 @@ fn a_writer_a_checkpoint_and_a_reader(waits: Waits) {
         Waits::Memory => Tail::in_memory(file.clone(), memory, Promise),
         Waits::Nowhere | Waits::Slot => Tail::new(file.clone(), memory),
     });
-    // How many appends were published.
+    // Number of published appends.
     let published = Arc::new(AtomicU64::new(0));
     let checkpoint = {
         let (tail, published) = (tail.clone(), published.clone());

@@ -1,4 +1,4 @@
-//! A disk that stalls: neither a snapshot nor a get of what is in memory waits for it.
+//! A disk that stalls: neither a snapshot nor a get of data in memory waits for it.
 #![expect(clippy::disallowed_methods, reason = "calls that wait for the disk have threads of their own")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Whoever is not back by then waits for the gate.
+/// A call that has not returned by then is waiting for the gate.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Holds calls back while it is closed.
@@ -21,7 +21,7 @@ struct Gate {
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// Calls that came while it was closed, and how many of them went on.
+    /// Calls that came while it was closed, and the number of them that continued.
     arrived: usize,
     let_pass: usize,
 }
@@ -43,21 +43,21 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits until so many calls have come.
+    /// Waits until this number of calls have come.
     fn await_calls(&self, calls: usize) {
         let state = self.state.lock().unwrap();
         let waited = self.changed.wait_timeout_while(state, PATIENCE, |state| state.arrived < calls).unwrap();
         assert!(waited.0.arrived >= calls, "no call came to the gate");
     }
 
-    /// Lets the call go on that came first of those that wait, but no other.
+    /// Lets the call that has waited longest continue, and no other.
     fn let_one_pass(&self) {
         self.state.lock().unwrap().let_pass += 1;
         self.changed.notify_all();
     }
 }
 
-/// However a test ends, no thread is left at the gate.
+/// Opens the gate when a test ends in any way, so that no thread waits there.
 struct OpenOnDrop<'a>(&'a Gate);
 
 impl Drop for OpenOnDrop<'_> {
@@ -82,7 +82,7 @@ fn open(gate: &Arc<Gate>, stalls: impl Fn(&Call<'_>) -> bool + Send + Sync + 'st
     options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
 }
 
-/// Runs `act` on a thread of its own; panics if it does not come back.
+/// Runs `act` on a thread of its own; panics if it does not return.
 fn returns<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, waiting) = channel();
     std::thread::spawn(move || done.send(act()));

@@ -1,4 +1,4 @@
-//! The paths that sources name, token by token: macros and expressions are no different from imports.
+//! The paths in source files, token by token: macros and expressions are treated like imports.
 #![expect(clippy::disallowed_methods, reason = "reads sources, not a store")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The names of a module's folders, then its own: none for the root.
+/// The names of a module's folders, then its own name; empty for the root.
 type Module = Vec<String>;
 
-/// The modules of a crate, without those that are there in tests only.
+/// The modules of a crate, without those that only exist in tests.
 pub struct Sources {
     files: BTreeMap<Module, File>,
 }
@@ -22,14 +22,14 @@ struct File {
     exports: BTreeMap<String, Module>,
 }
 
-/// A path that a module names, from the crate's root.
+/// A path in a module, from the crate's root.
 struct Named {
     from: Module,
     to: Module,
     text: String,
 }
 
-/// From a module to another that it names.
+/// A path from a module to another one.
 pub struct Arrow<'a> {
     pub file: &'a str,
     pub from: Module,
@@ -38,7 +38,7 @@ pub struct Arrow<'a> {
 }
 
 impl Sources {
-    /// All files below a folder.
+    /// Reads all files below a folder.
     pub fn read(root: &Path) -> Self {
         let mut texts = Vec::new();
         let mut folders = vec![root.to_path_buf()];
@@ -56,7 +56,7 @@ impl Sources {
         Self::of(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())))
     }
 
-    /// These files.
+    /// Sources from these texts.
     pub fn of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut files = BTreeMap::new();
         let mut only_in_tests = BTreeSet::new();
@@ -91,7 +91,7 @@ impl Sources {
         })
     }
 
-    /// The module that has what a path names, behind re-exports.
+    /// The module that defines the item of a path, after re-exports are followed.
     fn resolve(&self, path: &[String], depth: usize) -> Module {
         assert!(depth < 32, "{path:?} is re-exported in a circle");
         let mut module = Module::new();
@@ -160,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Behind an item that is there in tests only, and the attributes that follow the first.
+    /// The index after an item that only exists in tests, and after its further attributes.
     fn skip_item(&mut self, tokens: &[TokenTree], mut at: usize, module: &Module) -> usize {
         while let Some(after) = attribute(tokens, at) {
             at = after;
@@ -171,14 +171,14 @@ impl Reader<'_> {
                 TokenTree::Ident(word) if word == "mod" => {
                     self.only_in_tests.insert([&module[..], &[tokens[at + 1].to_string()]].concat());
                 }
-                // What may have braces before its semicolon.
+                // Items that may have braces before their semicolon.
                 TokenTree::Ident(word)
                     if ["use", "let", "static", "const", "type"].contains(&&*word.to_string()) =>
                 {
                     is_statement = tokens.get(at + 1).is_none_or(|next| next.to_string() != "fn");
                 }
                 TokenTree::Punct(punct) if punct.as_char() == ';' => return at + 1,
-                // A field or an argument.
+                // The end of a field or an argument.
                 TokenTree::Punct(punct) if punct.as_char() == ',' && !is_statement => return at + 1,
                 TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && !is_statement => {
                     return at + 1;
@@ -199,7 +199,7 @@ impl Reader<'_> {
                 self.note(module, path.clone());
             }
             if is_public {
-                // Without a root it begins with a module of this one.
+                // A path without a root begins with a module of this one.
                 let target =
                     if begins_at_root { absolute(module, &path) } else { [&module[..], &path[..]].concat() };
                 self.exports.insert(name, target);
@@ -213,7 +213,7 @@ impl Reader<'_> {
     }
 }
 
-/// The paths of a tree of imports, each with the name that it gets.
+/// The paths of an import tree, each with the name that it binds.
 fn use_leaves(tokens: &[TokenTree], before: &[String], leaves: &mut Vec<(Vec<String>, String)>) {
     for part in tokens.split(|token| is_punct(token, ',')) {
         let mut path = before.to_vec();
@@ -243,7 +243,7 @@ fn use_leaves(tokens: &[TokenTree], before: &[String], leaves: &mut Vec<(Vec<Str
     }
 }
 
-/// A path from `tokens[at]` on, and where it ends.
+/// A path from `tokens[at]` on, and the index of its end.
 fn path_from(tokens: &[TokenTree], mut at: usize) -> (Vec<String>, usize) {
     let mut path = vec![tokens[at].to_string()];
     at += 1;
@@ -257,7 +257,7 @@ fn path_from(tokens: &[TokenTree], mut at: usize) -> (Vec<String>, usize) {
     (path, at)
 }
 
-/// A path of `module` from the crate's root on.
+/// A path in `module`, from the crate's root.
 fn absolute(module: &Module, path: &[String]) -> Module {
     let mut absolute = module.clone();
     for (at, name) in path.iter().enumerate() {
@@ -273,7 +273,7 @@ fn absolute(module: &Module, path: &[String]) -> Module {
     absolute
 }
 
-/// The end of an attribute that begins at `at`.
+/// The index after an attribute that begins at `at`.
 fn attribute(tokens: &[TokenTree], at: usize) -> Option<usize> {
     let is_group = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket);
     (is_punct(tokens.get(at)?, '#') && is_group(tokens.get(at + 1)?)).then_some(at + 2)

@@ -1,5 +1,5 @@
-//! Small concurrent programs over the library's files, with what must hold in every interleaving. The file system is a
-//! set of names.
+//! Small concurrent programs over the library's files, with properties that must hold in every
+//! interleaving. The file system is a set of names.
 
 use crate::files::{Files, StoreFile, parse_file_name};
 use crate::format::header::FileKind;
@@ -19,9 +19,9 @@ fn join<T>(handle: JoinHandle<T>) -> T {
 
 #[derive(Debug)]
 struct Names {
-    /// By number, whether the name is durable.
+    /// By number; true if the name is durable.
     durable: std::sync::Mutex<HashMap<u64, bool>>,
-    /// Touched by each step, so that all orders of them are tried.
+    /// Touched by each step, so that all orders of the steps are tried.
     steps: AtomicUsize,
 }
 
@@ -77,23 +77,23 @@ fn store() -> (Arc<Names>, Arc<Files>) {
     (names.clone(), Arc::new(Files::new(names, "store".into(), 0, 1, 1)))
 }
 
-/// A table, with so many references.
+/// A table with this number of references.
 fn table(files: &Arc<Files>, references: usize) -> Arc<StoreFile> {
     let (file, _, _) = files.create(FileKind::Table, 0, 0).unwrap_or_else(|error| panic!("{error}"));
     (0..references).for_each(|_| file.retain());
     file
 }
 
-/// As `substrate::checkpoint`: what is held goes once the record is durable.
+/// As `substrate::checkpoint`: held files are released once the record is durable.
 fn checkpoint(files: &Files) {
     let held = files.take_held();
     files.mark_deletable(held);
 }
 
-/// A chunk lets go of its file and a checkpoint of what is held, while a reader reads.
+/// A chunk releases its file and a checkpoint releases the held files, while a reader reads.
 ///
-/// Holds: the file is there while it is read, and gone after the next checkpoint. With `holds` off the reader knows the
-/// file by its number only.
+/// Holds: the file exists while it is read, and is gone after the next checkpoint. With `holds` off
+/// the reader only knows the number of the file.
 pub fn a_reader_and_a_checkpoint(holds: bool) {
     let (names, files) = store();
     let file = table(&files, 1);
@@ -122,10 +122,10 @@ pub fn a_reader_and_a_checkpoint(holds: bool) {
     assert_eq!(files.held_bytes(), 0);
 }
 
-/// Three chunks let go of their shares of a file at once.
+/// Three chunks release their shares of a file at the same time.
 ///
-/// Holds: in the end nothing of it counts as nobody's. With `before` off, a share is given up once the file is let go of, and
-/// the last may not know of another's.
+/// Holds: in the end no part of the file counts as unshared. With `before` off, a share is given up
+/// after the file is released, and the last thread may not know of another's.
 pub fn shares(before: bool) {
     let (_, files) = store();
     let file = table(&files, 3);
@@ -150,22 +150,22 @@ pub fn shares(before: bool) {
     assert_eq!((change, file.claims.unclaimed_bytes()), (0, 0), "what is gone counts");
 }
 
-/// Two chunks that share a file let go of it at once, after the manifest was told of each; a checkpoint lets go of what
-/// is held once its record is durable.
+/// Two chunks that share a file release it at the same time, after each was recorded in the
+/// manifest; a checkpoint releases the held files once its record is durable.
 ///
-/// Holds: the file is held once, and there for as long as the last durable checkpoint refers to it. With `waits` off it
-/// goes before the record is durable.
+/// Holds: the file is held once, and exists for as long as the last durable checkpoint refers to
+/// it. With `waits` off it is removed before the record is durable.
 pub fn two_references(waits: bool) {
     let (names, files) = store();
     let file = table(&files, 2);
     let id = file.id;
-    // How many references the manifest, and its last durable checkpoint, have.
+    // Number of references in the manifest, and in its last durable checkpoint.
     let told = Arc::new(Mutex::new(2_usize));
     let durable = Arc::new(std::sync::Mutex::new(2_usize));
     let look = {
         let (names, durable) = (names.clone(), durable.clone());
         move || {
-            // In this order, as references only become fewer.
+            // In this order, as the number of references only falls.
             let is_there = names.has(id);
             let references = *durable.lock().unwrap_or_else(PoisonError::into_inner);
             assert!(references == 0 || is_there, "the last checkpoint lacks a file");
@@ -208,15 +208,15 @@ pub fn two_references(waits: bool) {
     assert!(!names.has(id), "a file was left behind");
 }
 
-/// A backup copies what the last checkpoint refers to while a checkpoint lets go of a file of that.
+/// A backup copies the files of the last checkpoint while another checkpoint releases one of them.
 ///
-/// Holds: what the backup found as of a checkpoint is there until it is done, and gone afterwards. With `pins` off it pins
-/// nothing.
+/// Holds: the files that the backup found in a checkpoint exist until it is done, and are gone
+/// afterwards. With `pins` off it pins nothing.
 pub fn a_backup(pins: bool) {
     let (names, files) = store();
     let file = table(&files, 1);
     let id = file.id;
-    // Whether the last durable checkpoint refers to the file.
+    // True if the last durable checkpoint refers to the file.
     let refers = Arc::new(Mutex::new(true));
     let checkpointing = {
         let (files, refers) = (files.clone(), refers.clone());
@@ -240,9 +240,11 @@ pub fn a_backup(pins: bool) {
     assert!(!names.has(id), "a file was left behind");
 }
 
-/// Jobs that waited for their threads let go of files that nobody needs, while their store is closed and opened by others.
+/// Jobs that waited for their threads release unneeded files, while their store is closed and
+/// opened by others.
 ///
-/// Holds: what they find stays until they remove it, and nothing is left that nobody needs. With `ends` off the store is closed without a word to its files.
+/// Holds: the files that the other store finds stay until it removes them, and no unneeded file is
+/// left. With `ends` off the close does not call `Files::end`.
 pub fn late_jobs(ends: bool) {
     let (names, files) = store();
     let obsolete = [table(&files, 1), table(&files, 1)];
@@ -259,10 +261,11 @@ pub fn late_jobs(ends: bool) {
     late.into_iter().for_each(join);
 }
 
-/// A chunk creates a log and tells the manifest, while a checkpoint records what the manifest knows.
+/// A chunk creates a log and records it in the manifest, while a checkpoint records the manifest's
+/// state.
 ///
-/// Holds: the names of the files that it knows are durable. With `looks_again` off the directory is synced before the
-/// manifest is locked, and not looked at again.
+/// Holds: the names of the files that the checkpoint knows are durable. With `looks_again` off the
+/// directory is synced before the manifest is locked, and not checked again.
 pub fn names(looks_again: bool) {
     let (names, files) = store();
     let manifest = Arc::new(Mutex::new(Vec::new()));

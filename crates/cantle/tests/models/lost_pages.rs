@@ -1,5 +1,5 @@
-//! In the place of the library's mapped memory: what is freed is overwritten at once, and used again only much later, so
-//! that whoever goes on reading it sees that it is gone.
+//! Replaces the library's mapped memory: freed memory is overwritten at once, and reused only much
+//! later, so that a later read of it is noticed.
 #![expect(unsafe_code, reason = "memory of any length")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 pub const HUGE_BYTES: usize = 2 << 20;
-/// So many blocks that were freed last stay as they are.
+/// Number of the most recently freed blocks that are not reused.
 const FREED_MAX: usize = 64;
 const GONE: u8 = 0xdd;
 
@@ -23,12 +23,12 @@ struct Freed {
 
 impl Drop for Freed {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody else's.
+        // SAFETY: allocated with this layout, and not shared.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
-/// Every length is one of few.
+/// Returns the length unchanged; the original rounds to one of few lengths.
 pub fn of_few_sizes(bytes: usize) -> usize {
     bytes
 }
@@ -39,14 +39,14 @@ pub fn asked_for(bytes: usize) -> usize {
 
 pub struct Pages(Option<Freed>);
 
-// SAFETY: it is only memory.
+// SAFETY: it is plain memory.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
 
 impl Pages {
     pub fn new(layout: Layout) -> Self {
-        // SAFETY: its callers ask for a byte at least.
+        // SAFETY: the layouts of the callers have at least one byte.
         let Some(start) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         Self(Some(Freed { start, layout }))
     }
@@ -71,9 +71,9 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let Some(block) = self.0.take() else { return };
-        // SAFETY: the block is as long, and nobody should read it.
+        // SAFETY: the block has this length, and there must be no readers.
         unsafe { block.start.write_bytes(GONE, block.layout.size()) };
-        // While the thread ends, it just goes.
+        // If the thread is ending, the block is freed.
         let _ = FREED.try_with(|freed| {
             let mut freed = freed.borrow_mut();
             freed.push_back(block);
@@ -82,7 +82,7 @@ impl Drop for Pages {
     }
 }
 
-/// A value where it lies, for whoever may or may not hold it.
+/// The address of a value, for a reader that may or may not hold it.
 pub struct Seen {
     start: *const u8,
     len: usize,
@@ -93,10 +93,10 @@ impl Seen {
         Self { start: value.as_ptr(), len: value.len() }
     }
 
-    /// What is there now.
+    /// The bytes at the address now.
     pub fn now(&self) -> Vec<u8> {
-        // SAFETY: memory of `Pages`, which is there for a while even if it was freed, and written to by no other thread
-        // at this moment, as a model has one that runs.
+        // SAFETY: memory of `Pages`, which exists for a while even if it was freed; no other thread
+        // writes to it at this moment, as only one thread of a model runs at a time.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }.to_vec()
     }
 }

@@ -1,5 +1,5 @@
-//! The list of a log's newest operations beside threads that insert into it and read it. A test crate that includes this file supplies
-//! `crate::sync` and `crate::memtable`, the library's own.
+//! The list of a log's newest operations with threads that insert into it and read it. A test crate
+//! that includes this file supplies `crate::sync` and `crate::memtable`, the library's own.
 
 use crate::memtable::{Entry, Item, SkipList};
 use crate::mvcc::CommitCell;
@@ -9,7 +9,8 @@ use crate::types::entry::Kind;
 use crate::types::order::KeyOrder;
 use std::sync::Arc;
 
-/// By this seed the first node of a list has one link, the next two have two, and the fourth has one.
+/// With this seed the first node of a list has one link, the next two have two, and the fourth has
+/// one.
 const SEED: u64 = 93;
 
 fn list() -> Arc<SkipList> {
@@ -31,7 +32,7 @@ fn insert(list: &SkipList, item: Item<'_>) {
     list.insert(item).unwrap_or_else(|full| panic!("{full}"));
 }
 
-/// An entry has all that was inserted with it.
+/// Checks that an entry has all that was inserted with it.
 fn check(entry: Entry<'_>) -> (&[u8], u64) {
     assert_eq!(entry.value(), Some(entry.key()), "an entry has another's value");
     assert_eq!(entry.place().offset, entry.version() * 100, "an entry has another's place");
@@ -42,10 +43,12 @@ fn all(list: &SkipList) -> Vec<(&[u8], u64)> {
     std::iter::successors(list.first(), Entry::next).map(check).collect()
 }
 
-/// A thread inserts the first keys, another the second ones, and a third looks for all of them and walks.
+/// A thread inserts the first keys, another the second ones, and a third searches all of them and
+/// iterates.
 ///
-/// Holds: what is found is whole; walks are in order, and a later one lacks nothing of an earlier one; a thread finds what it
-/// has inserted; in the end all is there, in both directions.
+/// Holds: entries found are complete; iterations are in order, and a later one has every entry of
+/// an earlier one; a thread finds its own inserts; in the end all entries are there, in both
+/// directions.
 pub fn inserts_and_reads(first: &'static [&'static [u8]], second: &'static [&'static [u8]]) {
     let list = list();
     insert(&list, item(b"m", 1));
@@ -81,7 +84,7 @@ pub fn inserts_and_reads(first: &'static [&'static [u8]], second: &'static [&'st
     assert_eq!(back, in_the_end, "a level lacks what another has");
 }
 
-/// A batch of two puts beside a reader.
+/// A batch of two puts with a concurrent reader.
 ///
 /// Holds: a reader that sees one of them sees the other.
 pub fn a_batch_and_reads() {
@@ -105,7 +108,7 @@ pub fn a_batch_and_reads() {
     assert!(is_seen(b"a") && is_seen(b"b"));
 }
 
-/// Noted operations are settled by one thread, while another inserts and a third reads.
+/// One thread moves recorded operations to the list, while another inserts and a third reads.
 ///
 /// Holds: as above.
 pub fn settling_beside_an_insert() {

@@ -1,6 +1,7 @@
-//! Small concurrent programs over the versions, the commit cell and the chunk index, with what must hold in
-//! every interleaving. A test crate that includes this file supplies `crate::sync`, `crate::pending`, `clock`,
-//! `commit` and `index` built on its own threads and atomics.
+//! Small concurrent programs over the versions, the commit cell and the chunk index, with
+//! properties that must hold in every interleaving. A test crate that includes this file supplies
+//! `crate::sync`, `crate::pending`, `clock`, `commit` and `index` built on its own threads and
+//! atomics.
 
 use crate::clock::{Mvcc, SnapshotGuard};
 use crate::commit::CommitCell;
@@ -29,7 +30,7 @@ fn put(mvcc: &Mvcc, entries: &Entries, index: usize) {
     entries[index].store(announced.version(), Release);
 }
 
-/// Takes a snapshot over `span` and returns what it sees.
+/// Takes a snapshot over `span` and returns the entries that it sees.
 fn read(mvcc: &Arc<Mvcc>, entries: &Entries, span: KeySpan) -> (SnapshotGuard, Vec<bool>) {
     let shown: Vec<u64> = entries.iter().map(|entry| entry.load(Acquire)).collect();
     let snapshot = mvcc.snapshot(span);
@@ -40,11 +41,11 @@ fn read(mvcc: &Arc<Mvcc>, entries: &Entries, span: KeySpan) -> (SnapshotGuard, V
     (snapshot, seen)
 }
 
-/// `writers` gives each writing thread's number of puts; each of `readers` threads takes that many snapshots in
-/// turn. The last reader runs on the calling thread.
+/// `writers` gives each writing thread's number of puts; each of `readers` threads takes that many
+/// snapshots in turn. The last reader runs on the calling thread.
 ///
-/// Holds: a snapshot contains every put that had shown when it was asked for; what it sees never changes; a
-/// thread's later snapshot sees no less.
+/// Holds: a snapshot contains every put that was visible when the snapshot was requested; its
+/// contents never change; a thread's later snapshot sees no less.
 pub fn puts_and_snapshots(slots: usize, writers: &[usize], readers: &[usize], span: KeySpan) {
     let mvcc = Arc::new(Mvcc::with_slots(1, slots));
     let entries: Entries = Arc::new((0..writers.iter().sum()).map(|_| AtomicU64::new(0)).collect());
@@ -80,10 +81,10 @@ pub fn puts_and_snapshots(slots: usize, writers: &[usize], readers: &[usize], sp
     assert_eq!(mvcc.open_count(), 0);
 }
 
-/// One thread overwrites a key and merges its two entries into the newest and those that open snapshots need;
-/// meanwhile another takes snapshots and reads the key.
+/// One thread overwrites a key and merges its two entries into the newest and those that open
+/// snapshots need. At the same time another takes snapshots and reads the key.
 ///
-/// Holds: every snapshot finds an entry. With `heed` off, the merge asks nobody.
+/// Holds: every snapshot finds an entry. With `heed` off, the merge ignores snapshots.
 pub fn merge_and_snapshots(snapshots: usize, heed: bool) {
     const MERGED: u64 = u64::MAX;
     let mvcc = Arc::new(Mvcc::with_slots(1, 2));
@@ -116,8 +117,8 @@ pub fn merge_and_snapshots(snapshots: usize, heed: bool) {
 
 /// A batch of two records is written while one thread gets and another takes a snapshot.
 ///
-/// Holds: both are seen or neither; what was seen stays seen; a snapshot's answer never changes. With `ask` off,
-/// readers believe records without asking the commit cell.
+/// Holds: both are seen or neither; records seen once are seen again; a snapshot's result never
+/// changes. With `ask` off, readers accept records without asking the commit cell.
 pub fn batch_and_readers(ask: bool) {
     let mvcc = Arc::new(Mvcc::with_slots(1, 2));
     let records: Entries = Arc::new((0..2).map(|_| AtomicU64::new(0)).collect());
@@ -173,10 +174,11 @@ impl Chunk {
     }
 }
 
-/// Threads put one key each while another one splits the only chunk, at "m", and a third looks on.
+/// Threads put one key each while another one splits the only chunk, at "m", and a third reads the
+/// index.
 ///
-/// Holds: no put is lost; who knows that `replace` has returned finds the new chunks. With `retry` off, puts go to
-/// the chunk that they found, retired or not.
+/// Holds: no put is lost; a thread that knows that `replace` has returned finds the new chunks.
+/// With `retry` off, puts go to the chunk that they found, even if it is retired.
 pub fn split_and_puts(keys: &'static [&'static [u8]], retry: bool) {
     let whole = Chunk::new(Vec::new());
     let index = Arc::new(RangeIndex::new(KeyOrder::Bytewise, vec![(Bytes::new(), whole.clone())]));
@@ -222,11 +224,11 @@ pub fn split_and_puts(keys: &'static [&'static [u8]], retry: bool) {
     }
 }
 
-/// One thread merges the first two of three chunks and splits what comes of it elsewhere; meanwhile another walks over
-/// all of them, one after the other.
+/// One thread merges the first two of three chunks and splits the result at another key. At the
+/// same time another thread visits all of them, one after the other.
 ///
-/// Holds: the walk finds each key once. With `by_key` off it goes to the chunk that is next in number, not to the one
-/// that the next key lies in.
+/// Holds: the visit finds each key once. With `by_key` off it continues with the chunk with the
+/// next number, not with the one that contains the next key.
 pub fn walk_and_flips(by_key: bool) {
     type Keys = &'static [&'static [u8]];
     fn entry(start: &'static [u8], end: Option<&'static [u8]>, keys: Keys) -> (Bytes, Arc<Span>) {

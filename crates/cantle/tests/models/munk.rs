@@ -1,5 +1,6 @@
-//! Small concurrent programs over a munk, with what must hold in every interleaving. A test crate that includes
-//! this file supplies `crate::munk` and what that needs, built on its own threads and atomics.
+//! Small concurrent programs over a munk, with properties that must hold in every interleaving. A
+//! test crate that includes this file supplies `crate::munk` and its dependencies, built on its own
+//! threads and atomics.
 
 use crate::memory::pages::Seen;
 use crate::munk::{Munk, MunkBuilder, Towers};
@@ -32,7 +33,7 @@ fn munk(keys: &[&[u8]], room: usize) -> (Arc<Munk>, crate::sync::Arc<AtomicU64>)
     (Arc::new(builder.finish(room)), total_bytes)
 }
 
-/// The keys from the first to the last, and back.
+/// The keys from the first to the last, and in reverse.
 fn scan(munk: &Arc<Munk>, at: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let mut cursor = munk.cursor(at);
     let mut forward = Vec::new();
@@ -50,9 +51,9 @@ fn scan(munk: &Arc<Munk>, at: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (forward, back)
 }
 
-/// One thread inserts `keys` in turn, whose values are their keys, between "b" and "d" or behind; another gets
-/// them. What was there before stays in view, what was seen stays seen, and a later key is not seen without the
-/// earlier.
+/// One thread inserts `keys` in turn, with the keys as their values, between "b" and "d" or after
+/// them; another gets them. Older keys stay visible, keys seen once are seen again, and a later key
+/// is not seen without the earlier.
 pub fn inserts_and_gets(keys: &'static [&'static [u8]]) {
     let (munk, _) = munk(&[b"b", b"d"], keys.len());
     let writing = {
@@ -75,7 +76,8 @@ pub fn inserts_and_gets(keys: &'static [&'static [u8]]) {
     assert!(keys.iter().all(|key| munk.get(key, 1).is_none() && munk.get(key, 2).is_some()));
 }
 
-/// One thread inserts `keys`, another scans in both directions: in order, and without losing what was there.
+/// One thread inserts `keys`, another scans in both directions: in order, and without missing older
+/// keys.
 pub fn inserts_and_scans(keys: &'static [&'static [u8]]) {
     let (munk, _) = munk(&[b"b", b"d"], keys.len());
     let writing = {
@@ -96,8 +98,8 @@ pub fn inserts_and_scans(keys: &'static [&'static [u8]]) {
     join(writing);
 }
 
-/// One thread builds towers for slots whose keys are numbers, another searches: it sees the key of each slot that it comes to,
-/// and what was found stays found.
+/// One thread builds towers for slots whose keys are numbers, another searches: it sees the key of
+/// each slot that it visits, and slots found once are found again.
 pub fn searches_beside_towers() {
     let towers = Arc::new(Towers::new(16));
     let keys: Arc<Vec<AtomicU64>> = Arc::new((0..3).map(|_| AtomicU64::new(0)).collect());
@@ -126,8 +128,9 @@ pub fn searches_beside_towers() {
     assert_eq!([10, 15, 30].map(last_before), [0, 10, 20]);
 }
 
-/// One thread overwrites a key at versions 2 and 3; a snapshot at version 1 sees the value at 1, a get never an
-/// older value than the one before. With `heed` off, nobody is asked what the snapshot needs.
+/// One thread overwrites a key at versions 2 and 3. A snapshot at version 1 sees the value at 1, a
+/// get never an older value than the get before. With `heed` off, the needs of the snapshot are
+/// ignored.
 pub fn overwrites_and_gets(heed: bool) {
     let (munk, _) = munk(&[b"k"], 0);
     let writing = {
@@ -148,8 +151,9 @@ pub fn overwrites_and_gets(heed: bool) {
     assert_eq!(version(), Some(3));
 }
 
-/// A batch writes two keys, and its cell is committed; then one of them is overwritten, which cuts off what was
-/// below. A get of both keys sees the batch whole or not at all, and always a value.
+/// A batch writes two keys, and its cell is committed; then one of the keys is overwritten, which
+/// cuts off the older records. A get of both keys sees the batch completely or not at all, and
+/// always a value.
 pub fn batch_and_gets(range_delete: bool) {
     let (munk, _) = munk(&[b"a", b"b"], 0);
     let writing = {
@@ -180,19 +184,19 @@ pub fn batch_and_gets(range_delete: bool) {
     assert_eq!([b"a", b"b"].map(|key| version(key)), [Some(2), Some(3)]);
 }
 
-/// What a munk is replaced by.
+/// The replacement of a munk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replacement {
     Sorted,
     Rebalanced,
     Split,
-    /// None: the munk is evicted, and whoever looks for it later does without.
+    /// None: the munk is evicted, and later readers do without.
     Evicted,
 }
 
-/// The writer overwrites a key and inserts another, replaces the munk, and goes on in the new one; a reader looks
-/// for the munk and reads. It sees the state before or after each step, and the memory is gone with the last
-/// holder.
+/// The writer overwrites a key and inserts another, replaces the munk, and continues in the new
+/// one; a reader loads the munk and reads. It sees the state before or after each step, and the
+/// memory is freed by the last holder.
 pub fn replacement_and_gets(replacement: Replacement) {
     let (first, total_bytes) = munk(&[b"a", b"c"], 1);
     let munks = Arc::new(ArcSwap::from_pointee(vec![first]));
@@ -223,7 +227,7 @@ pub fn replacement_and_gets(replacement: Replacement) {
     let all = munks.load_full();
     if let Some(munk) = all.first() {
         let seen = munk.find(b"a", u64::MAX).map_or(0, |record| record.version());
-        // The one that was replaced does not have what was written later.
+        // The replaced munk does not have later writes.
         assert!(seen >= before.min(2), "a put was lost");
         let (forward, back) = scan(munk, u64::MAX);
         assert!(forward.contains(&b"a".to_vec()) && back.contains(&b"a".to_vec()));
@@ -235,7 +239,7 @@ pub fn replacement_and_gets(replacement: Replacement) {
     let bytes = all.iter().map(|munk| munk.bytes()).sum::<u64>();
     assert!(total_bytes.load(Relaxed) > 0 || bytes == 0);
     drop(all);
-    // What took its place has all it needs.
+    // The replacement has everything that it needs.
     let current = munks.load_full();
     for (munk, keys) in current.iter().zip(match current.len() {
         1 => vec![vec![b"a", b"b", b"c"]],
@@ -249,13 +253,13 @@ pub fn replacement_and_gets(replacement: Replacement) {
     assert_eq!(total_bytes.load(Relaxed), 0, "memory was left behind");
 }
 
-/// A reader is lent a value and keeps a cursor, and meanwhile the munk is replaced.
+/// A reader holds a value and a cursor while the munk is replaced.
 ///
-/// Holds: both stay as they are, and the memory goes with the last who holds it. With `holds` off, the reader lets go of
-/// the cursor before it looks.
+/// Holds: both do not change, and the last holder frees the memory. With `holds` off, the reader
+/// drops the cursor before it reads.
 pub fn what_is_lent(replacement: Replacement, holds: bool) {
     let (first, total_bytes) = munk(&[b"a", b"c"], 1);
-    // Behind a lock, so that what was replaced is let go.
+    // In a lock, so that the replaced munk is dropped.
     let munks = Arc::new(crate::sync::Mutex::new(vec![first]));
     let replacing = {
         let munks = munks.clone();
@@ -282,7 +286,7 @@ pub fn what_is_lent(replacement: Replacement, holds: bool) {
         // The cursor alone.
         drop(munk);
         cursor = cursor.filter(|_| holds);
-        // A step, for others to go on.
+        // A step, so that other threads can run.
         drop(munks.lock());
         assert_eq!(seen.as_ref().map(Seen::now), before, "what is lent changed");
         if let Some(cursor) = cursor.filter(|_| is_at) {
@@ -294,7 +298,7 @@ pub fn what_is_lent(replacement: Replacement, holds: bool) {
         }
     }
     join(replacing);
-    // What took its place, or one half of it, has alone what it needs.
+    // The replacement, or one half of it, has what it needs by itself.
     let alone = munks.lock().first().cloned();
     let seen = alone.as_ref().and_then(|munk| munk.get(b"a", u64::MAX)).map(Seen::of);
     let before = seen.as_ref().map(Seen::now);
@@ -304,7 +308,7 @@ pub fn what_is_lent(replacement: Replacement, holds: bool) {
     assert_eq!(total_bytes.load(Relaxed), 0, "memory was left behind");
 }
 
-/// What is written beside a copy.
+/// Writes concurrent with a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
     /// Two overwrites of a key, and an insert, at one version.
@@ -313,9 +317,10 @@ pub enum Writes {
     Batch,
 }
 
-/// The writer writes under the chunk's lock; another thread copies the munk beside him and has the copy take its
-/// place. With `catches_up` off it forgets what came meanwhile. What was written is there in the end, and a snapshot
-/// at version 1 sees what it saw.
+/// The writer writes under the chunk's lock; another thread copies the munk at the same time and
+/// replaces the munk by the copy. With `catches_up` off the copy lacks the writes made in the
+/// meantime. All writes are there in the end, and the result of a snapshot at version 1 does not
+/// change.
 pub fn writes_and_a_copy(writes: Writes, catches_up: bool) {
     let (first, _) = munk(&[b"a", b"c"], 4);
     let lock = Arc::new(crate::sync::Mutex::new(()));

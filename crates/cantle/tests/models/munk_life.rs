@@ -1,6 +1,7 @@
-//! The life of a chunk's munk and of its rows, reduced to what orders it: loading with catching up, notes in the log,
-//! flush at a snapshot, eviction, stamps of rows; on the library's own versions. Logs are vectors, and a munk is a
-//! vector behind a lock: its inside has models of its own (`munk.rs`). Rows stand for one stripe per key.
+//! The life of a chunk's munk and of its rows, reduced to its order: loading with catching up,
+//! records of unsearched appends in the log, flush at a snapshot, eviction, stamps of rows; on the
+//! library's own versions. Logs are vectors, and a munk is a vector in a lock: its inside has
+//! models of its own (`munk.rs`). Rows stand for one stripe per key.
 
 use crate::clock::Mvcc;
 use crate::models::join;
@@ -9,26 +10,26 @@ use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::sync::thread::{spawn, yield_now};
 use crate::sync::{Arc, ArcSwap, Mutex};
 
-/// What may be got wrong.
+/// An error in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Does not look at what was logged while the files were merged.
+    /// Does not read the entries that were logged while the files were merged.
     DoesNotCatchUp,
     /// Takes the load's snapshot before the lock, and the log's end under it.
     LoadsAtAnEarlierSnapshot,
-    /// Leaves in the log's notes what gets must find from now on.
+    /// Evicts before the log's recorded appends are searchable for gets.
     EvictsUnsettled,
-    /// Reads the munk without a snapshot that holds what puts go on overwriting.
+    /// Reads the munk without a snapshot that protects the records that puts overwrite.
     FlushesWithoutSnapshot,
-    /// Believes a row whatever was put since.
+    /// Accepts a row whatever was put since.
     IgnoresStamps,
-    /// Takes a row's stamp once its value was read.
+    /// Takes a row's stamp after its value was read.
     StampsLate,
 }
 
 const KEYS: usize = 2;
-/// What a writer adds while it is at it.
+/// Added to the stripe by a writer while it writes.
 const WRITER: u64 = 1 << 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,8 @@ struct Entry {
     value: u64,
 }
 
-/// What gets find, in the order of writing, and what they need not find while there is a munk.
+/// Entries that gets find, in the order of writing, and entries that they need not find while there
+/// is a munk.
 #[derive(Default)]
 struct Log {
     found: Mutex<Vec<Entry>>,
@@ -62,7 +64,7 @@ struct RunStack {
 }
 
 impl RunStack {
-    /// Of what gets find, from the most recent to the oldest.
+    /// The entries that gets find, from the most recent to the oldest.
     fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for log in &self.logs {
@@ -85,7 +87,7 @@ struct Store {
     munk: ArcSwap<Option<Arc<Munk>>>,
     rows: [Mutex<Option<(u64, u64)>>; KEYS],
     stripes: [AtomicU64; KEYS],
-    /// Of each key, the last put that has returned.
+    /// The last put of each key that has returned.
     completed: [AtomicU64; KEYS],
 }
 
@@ -93,7 +95,8 @@ fn newest(entries: &[Entry], key: usize, at: u64) -> u64 {
     entries.iter().find(|entry| entry.key == key && entry.version <= at).map_or(0, |entry| entry.value)
 }
 
-/// Of these, newest first, those up to `upto` that are needed: of each key the newest and what an open version sees.
+/// Those of the entries (newest first) up to `upto` that are needed: for each key the newest one
+/// and those that an open version sees.
 fn keep(entries: &[Entry], open: &[u64], upto: u64) -> Vec<Entry> {
     let mut kept = Vec::new();
     for key in 0..KEYS {
@@ -125,7 +128,7 @@ impl Store {
 
     fn insert(&self, munk: &Munk, entry: Entry) {
         let mut entries = munk.lock();
-        // Pairs of neighbours are looked at, whether or not the newer one stays.
+        // Pairs of neighbours are compared, even if the newer one is removed.
         let mut newer = entry.version;
         entries.retain(|old| {
             if old.key != entry.key {
@@ -162,7 +165,7 @@ impl Store {
             None => log.found.lock().push(entry),
         }
         drop(announced);
-        // Once more, and one writer less.
+        // One more write, and one writer less.
         self.stripes[key].fetch_add(1, SeqCst);
         self.stripes[key].fetch_sub(WRITER, SeqCst);
         drop(writer);
@@ -218,7 +221,7 @@ impl Store {
         let mut caught_up = behind;
         for is_last in [false, true] {
             let writer = self.writer.lock();
-            // A log that was begun since is behind from its start.
+            // A log that was begun since is read from its start.
             let (log, from) = match (&caught_up, &*writer) {
                 (Some(behind), _) => behind.clone(),
                 (None, Some(log)) => (log.clone(), 0),
@@ -231,7 +234,7 @@ impl Store {
                 }
             };
             let end = log.found.lock().len();
-            // The last bit under the lock.
+            // The last part under the lock.
             let writer = is_last.then_some(writer);
             if self.fault != Fault::DoesNotCatchUp {
                 let entries = log.found.lock()[from..end].to_vec();
@@ -253,7 +256,7 @@ impl Store {
         self.munk.store(Arc::new(None));
     }
 
-    /// Of the munk, if there is one, else a rebalance of the files.
+    /// Input from the munk, if there is one, else from a rebalance of the files.
     fn flush(&self) {
         let (input, munk, before, snapshot) = {
             let mut writer = self.writer.lock();
@@ -286,10 +289,12 @@ impl Store {
     }
 }
 
-/// Two threads put, each to its key, one gets, one loads, flushes and evicts, and one takes snapshots.
+/// Two threads put, each to its key, one gets, one loads, flushes and evicts, and one takes
+/// snapshots.
 ///
-/// Holds: whoever has put finds it; a get finds what was put before it began; a snapshot has every put that had
-/// returned when it was asked for, and what one sees never changes; a flush has all that was sealed.
+/// Holds: a thread finds its own puts; a get finds every put that returned before it began; a
+/// snapshot has every put that had returned when it was requested, and its contents never change; a
+/// flush has all entries of the sealed log.
 pub fn puts_gets_and_munks(puts: u64, snapshots: usize, fault: Fault) {
     let store = Store::new(fault);
     let putting: Vec<_> = (0..KEYS)

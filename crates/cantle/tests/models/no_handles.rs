@@ -1,4 +1,4 @@
-//! In the place of the library's bounded number of open files: none stays open.
+//! Replaces the library's limit of open files: no file stays open.
 
 use crate::vfs::VfsFile;
 use std::io;

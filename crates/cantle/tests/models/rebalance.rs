@@ -1,5 +1,6 @@
-//! The protocol of chunks, reduced to what orders it: the chunk's lock, the diverted log, the flip of the funk, the
-//! split, on the library's own index and versions. Logs are vectors, tables are sorted vectors.
+//! The protocol of chunks, reduced to its order: the chunk's lock, the diverted log, the flip of
+//! the funk, the split, on the library's own index and versions. Logs are vectors, tables are
+//! sorted vectors.
 
 use crate::clock::Mvcc;
 use crate::models::join;
@@ -12,15 +13,15 @@ use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// What a rebalance may get wrong.
+/// An error of a rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Merges a log that puts still go to, and flips it away.
+    /// Merges a log that puts still append to, and replaces it.
     FlipsUnsealed,
     /// Asks which snapshots are open before it seals the log.
     AsksBeforeSealing,
-    /// Forgets what was diverted while it merged.
+    /// Loses entries that were diverted while it merged.
     ForgetsDiverted,
     /// Does not mark the chunk that it split.
     DoesNotRetire,
@@ -80,7 +81,7 @@ struct Store {
     mvcc: Arc<Mvcc>,
     index: RangeIndex<Chunk>,
     fault: Fault,
-    /// Of each key, the last put that has returned.
+    /// The last put of each key that has returned.
     completed: [AtomicU64; 2],
 }
 
@@ -149,7 +150,7 @@ impl Store {
             writer.active = None;
         }
         if split {
-            // The children share what was diverted; keys of the other one are not looked for.
+            // The children share the diverted entries; keys of the other child are not searched.
             writer.active = None;
             let child = |left: bool| {
                 let of_child = |entry: &&Entry| (entry.key < SPLIT_AT) == left;
@@ -165,7 +166,7 @@ impl Store {
     }
 }
 
-/// Of each key the newest entry, and what an open snapshot sees.
+/// For each key the newest entry, and those that an open snapshot sees.
 fn merge(input: &RunStack, open: &[u64]) -> Vec<Entry> {
     let entries = input.entries();
     let keys: BTreeSet<Key> = entries.iter().map(|entry| entry.key).collect();
@@ -194,7 +195,7 @@ fn store(fault: Fault) -> Arc<Store> {
 
 /// One thread puts twice and gets, while another rebalances the chunk once, or splits it.
 ///
-/// Holds: who has put finds it, before and after the flip.
+/// Holds: a thread finds its own puts, before and after the flip.
 pub fn puts_and_a_rebalance(split: bool, fault: Fault) {
     let store = store(fault);
     store.put(0, 1);
@@ -209,7 +210,7 @@ pub fn puts_and_a_rebalance(split: bool, fault: Fault) {
     assert_eq!(store.get(0, u64::MAX), 2, "a put was lost");
 }
 
-/// One thread rebalances the chunk, while another puts and looks twice at what a snapshot from before sees.
+/// One thread rebalances the chunk, while another puts and reads an older snapshot twice.
 ///
 /// Holds: the snapshot sees the same.
 pub fn a_snapshot_and_a_rebalance(split: bool, fault: Fault) {
@@ -226,11 +227,11 @@ pub fn a_snapshot_and_a_rebalance(split: bool, fault: Fault) {
     assert_eq!(store.get(0, snapshot.version()), 1, "a snapshot lacks a put that had returned");
 }
 
-/// Two threads put, each to its key, one takes snapshots, and one rebalances the chunk, splits it, and rebalances a
-/// half.
+/// Two threads put, each to its key, one takes snapshots, and one rebalances the chunk, splits it,
+/// and rebalances a half.
 ///
-/// Holds: whoever has put finds it; a snapshot has every put that had returned when it was asked for, a later one no
-/// less, and what one sees never changes.
+/// Holds: a thread finds its own puts; a snapshot has every put that had returned when it was
+/// requested, a later one no less, and its contents never change.
 pub fn puts_snapshots_and_rebalances(puts: u64, snapshots: usize, fault: Fault) {
     let store = store(fault);
     let putting: Vec<_> = (0..KEYS.len())

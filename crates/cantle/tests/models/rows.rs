@@ -1,5 +1,5 @@
-//! The row cache beside files that change: the library's own, with two stripes and room for a few rows. A file is a
-//! number behind a lock, and the value of a row is that number many times over.
+//! The row cache with files that change: the library's own, with two stripes and room for a few
+//! rows. A file is a number in a lock, and the value of a row is that number repeated.
 
 use crate::rows::{RowCache, Rows};
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -7,11 +7,11 @@ use crate::sync::thread::{spawn, yield_now};
 use crate::sync::{Arc, Mutex};
 
 const KEYS: usize = 2;
-/// Four to a segment, which are 16 KiB, and four segments in all.
+/// Four values fill a segment of 16 KiB, and there are four segments.
 const VALUE_BYTES: usize = 3_900;
 const CAPACITY_BYTES: u64 = 70 << 10;
 
-/// What is left out, to see that the model notices.
+/// An omitted mechanism, which the model must notice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -31,7 +31,7 @@ struct Store {
     fault: Fault,
 }
 
-/// Keys of one stripe, as hashes tell by their upper bits, and one shard.
+/// Keys of one stripe (the hashes' upper bits are equal), and of one shard.
 fn hash(key: usize) -> u64 {
     (key as u64) << 16
 }
@@ -40,7 +40,8 @@ fn key(key: usize) -> [u8; 1] {
     [key as u8]
 }
 
-/// Lengths differ by number, so that some values fit where the last one was and others don't.
+/// Lengths depend on the number, so that some values fit in the place of the old one and others do
+/// not.
 fn value(number: u64) -> Vec<u8> {
     vec![number as u8; VALUE_BYTES - (number as usize * 7 % 5) * 500]
 }
@@ -56,7 +57,8 @@ impl Store {
         let number = *file;
         let mut file = Some(file);
         if self.fault != Fault::DoesNotMark {
-            // The write shows before the stripe is left, and the lock is held until the row is replaced.
+            // The write is visible before the stripe is left, and the lock is held until the row is
+            // replaced.
             yield_now();
             stripe.leave();
         }
@@ -100,7 +102,7 @@ fn store(fault: Fault) -> Arc<Store> {
 
 /// One thread puts, another gets twice.
 ///
-/// Holds: a get finds what was put before it began, and never less than a get before it.
+/// Holds: a get finds every put that returned before it began, and never less than a get before it.
 pub fn a_put_and_gets(fault: Fault) {
     let store = store(fault);
     let putting = {
@@ -118,22 +120,22 @@ pub fn a_put_and_gets(fault: Fault) {
     assert_eq!(store.get(0), 2, "a row of before");
 }
 
-/// What becomes of a row that is lent.
+/// The change of a row while a reader holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lending {
-    /// It is put anew, to a value that fits where the last one is.
+    /// It is put again, with a value that fits in the place of the old one.
     Overwritten,
     /// The cache loses its memory.
     Evicted,
 }
 
-/// A row is lent while it goes.
+/// A row is evicted or overwritten while a reader holds it.
 ///
-/// Holds: what is lent stays as it is, and the memory is counted until it is let go. With `holds` off the reader lets go
-/// of the row before it looks.
+/// Holds: the row's bytes do not change, and the memory is charged until the reader releases it.
+/// With `holds` off the reader releases the row before it reads.
 pub fn a_row_is_lent(lending: Lending, holds: bool) {
     let store = store(Fault::None);
-    // Shorter ones follow.
+    // Shorter values follow.
     *store.files[0].lock() = 5;
     store.get(0);
     let changing = {
@@ -150,7 +152,7 @@ pub fn a_row_is_lent(lending: Lending, holds: bool) {
         let (seen, number) = (crate::memory::pages::Seen::of(&row), u64::from(row[0]));
         assert_eq!(*row, value(number), "what is lent is no value");
         let row = Some(row).filter(|_| holds);
-        // Steps, for others to go on.
+        // Steps, so that other threads can run.
         store.completed[0].load(SeqCst);
         assert!(store.cache.used_bytes() > 0 || !holds, "memory that is lent does not count");
         assert_eq!(seen.now(), value(number), "what is lent changed");
@@ -159,10 +161,11 @@ pub fn a_row_is_lent(lending: Lending, holds: bool) {
     changing.join().unwrap_or_else(|_| panic!("a thread of the model failed"));
 }
 
-/// Two threads put, to both keys in turns and so often each, another gets them, and one fills the cache with other rows and makes it smaller and
-/// larger.
+/// Two threads put, to both keys in turns, `puts` times each; another gets them, and one fills the
+/// cache with other rows and changes its size.
 ///
-/// Holds: a get finds what was put before it began, and never less than a get before it; what is lent does not change.
+/// Holds: a get finds every put that returned before it began, and never less than a get before it;
+/// rows that readers hold do not change.
 pub fn puts_gets_and_evictions(puts: usize, gets: usize, fault: Fault) {
     let store = store(fault);
     let mut threads: Vec<_> = (0..KEYS)

@@ -1,21 +1,24 @@
-//! How a model is run: in so many schedules, or `CANTLE_TEST_FACTOR` times as many, by one of shuttle's schedulers. Each
-//! prints how many it ran, and of a model that fails how many it took.
+//! Runs a model with one of shuttle's schedulers, in the given number of schedules, or
+//! `CANTLE_TEST_FACTOR` times as many. Each run prints its number of schedules; for a model that
+//! fails, the number until the failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Each step is drawn evenly from the threads that can go on.
+/// Each step is drawn uniformly from the threads that can run.
 pub fn random(schedules: usize, model: impl Fn() + Send + Sync + 'static) {
     run(schedules, model, shuttle::check_random);
 }
 
-/// Schedules are drawn evenly, as far as the lengths of threads are known from those before.
+/// Schedules are drawn uniformly, as far as the lengths of threads are known from earlier
+/// schedules.
 pub fn evenly(schedules: usize, model: impl Fn() + Send + Sync + 'static) {
     run(schedules, model, shuttle::check_urw);
 }
 
-/// Threads run by priority, with less than `depth` switches beyond that, at random places (PCT): an error that needs so
-/// many to come about in order is found with a probability that does not fall with the length of the threads as fast.
+/// Threads run by priority, with fewer than `depth` additional switches, at random places (PCT). An
+/// error that needs this many ordered switches is found with a probability that falls more slowly
+/// with the length of the threads.
 pub fn few_switches(depth: usize, schedules: usize, model: impl Fn() + Send + Sync + 'static) {
     run(schedules, model, |model, schedules| shuttle::check_pct(model, schedules, depth));
 }

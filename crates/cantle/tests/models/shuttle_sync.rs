@@ -1,5 +1,5 @@
-//! What the modules under test use of `cantle::sync`, by shuttle: it takes the place of that module in a test crate
-//! that includes them.
+//! Shuttle's version of the items of `cantle::sync` that the modules under test use. It replaces
+//! that module in a test crate that includes them.
 
 pub use shuttle::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 #[allow(unused_imports, reason = "not every test crate includes who uses them")]
@@ -23,7 +23,7 @@ pub mod time {
 }
 
 pub mod counter {
-    /// Nothing depends on what it counts.
+    /// The counts are not used.
     #[derive(Debug, Default)]
     pub struct Counter(());
 
@@ -62,7 +62,7 @@ impl<T> RwLock<T> {
     }
 }
 
-/// A pointer behind a lock: each load and store is one step.
+/// A pointer in a lock: each load and store is one step.
 pub struct ArcSwap<T>(Mutex<Arc<T>>);
 
 impl<T> ArcSwap<T> {
@@ -79,7 +79,8 @@ impl<T> ArcSwap<T> {
     }
 
     pub fn store(&self, value: Arc<T>) {
-        // What was there may be let go for the last time: beside others, as the original does.
+        // The old value may be dropped here for the last time: concurrently with other threads, as
+        // in the original.
         let before = std::mem::replace(&mut *self.0.lock(), value);
         drop(before);
     }

@@ -1,4 +1,4 @@
-//! What the modules under test use of the file system.
+//! The parts of the file system that the modules under test use.
 
 use std::fmt::Debug;
 use std::io;

@@ -1,4 +1,5 @@
-//! A write that the journal does not tell of, one that asks to be durable by the journal alone, and a snapshot.
+//! A write that is not in the journal, one that asks to be durable by the journal alone, and a
+//! snapshot.
 
 use crate::clock::{Announced, Mvcc};
 use crate::models::join;
@@ -9,7 +10,7 @@ use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 use crate::sync::thread::spawn;
 use crate::unjournaled::Unjournaled;
 
-/// How a write marks that the journal does not tell of it.
+/// A way for a write to mark that it is not in the journal.
 pub trait Marks: Send + Sync + 'static {
     fn new() -> Self;
     fn announce<'a>(&self, mvcc: &'a Mvcc) -> Announced<'a>;
@@ -30,7 +31,7 @@ impl Marks for Unjournaled {
     }
 }
 
-/// Marks once it knows its version.
+/// Marks after it knows its version.
 pub struct MarksLate(AtomicU64);
 
 impl Marks for MarksLate {
@@ -49,8 +50,8 @@ impl Marks for MarksLate {
     }
 }
 
-/// Holds: where the write that asks to be durable finds that the journal tells of all others, none of these comes before it in the
-/// order of versions: a loss of power leaves a prefix.
+/// Holds: if the write that asks to be durable finds that all others are in the journal, no
+/// unjournaled write precedes it in the order of versions: a loss of power leaves a prefix.
 pub fn a_durable_write_and_another<M: Marks>() {
     let mvcc = Arc::new(Mvcc::with_slots(1, 3));
     let marks = Arc::new(M::new());

@@ -1,4 +1,5 @@
-//! `approximate_bytes`: ten tenths come to the whole, each of them is about a tenth, and ranges without pairs have nothing.
+//! `approximate_bytes`: the sum of ten tenths is about the whole, each of them is about a tenth,
+//! and ranges without pairs have 0 bytes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::MemVfs;
@@ -21,7 +22,7 @@ impl Random {
 #[derive(Debug, Clone, Copy)]
 enum Keys {
     Uniform,
-    /// Twenty users, each with its events in the order of time.
+    /// Keys of twenty users, each with its events in the order of time.
     Composite,
     /// Most keys have one long prefix.
     Skewed,
@@ -40,7 +41,7 @@ impl Keys {
 
 type Pairs = BTreeMap<Vec<u8>, usize>;
 
-/// Nothing is sorted by itself, so that sizes stay what they are while they are asked for.
+/// No background work, so that sizes do not change between the calls.
 fn options(disk: &MemVfs, munks: bool) -> Options {
     let chunk = ChunkOptions::new().munks(munks).chunk_bytes(1 << 20);
     let chunk = chunk.log_bytes(u64::MAX).munk_log_bytes(u64::MAX);
@@ -61,19 +62,20 @@ fn fill(db: &Db, keys: Keys, value_bytes: impl Fn(&[u8]) -> usize, pairs: u64) -
     filled
 }
 
-/// What a pair takes, about: its record or entry, too.
+/// Approximate number of bytes of a pair, including its record or entry.
 fn weight((key, value_bytes): (&Vec<u8>, &usize)) -> f64 {
     (key.len() + value_bytes + 16) as f64
 }
 
-/// `evenly`: whether every pair is there as often as others, so that a tenth of the pairs has a tenth of the bytes.
+/// `evenly`: true if every pair was written equally often, so that a tenth of the pairs has a tenth
+/// of the bytes.
 fn check_if(evenly: bool, db: &Db, pairs: &Pairs, what: &str) {
     let whole = db.approximate_bytes(..).unwrap() as f64;
     let all: f64 = pairs.iter().map(weight).sum();
     let user: f64 = pairs.iter().map(|(key, value_bytes)| (key.len() + value_bytes) as f64).sum();
-    // Tables share the beginnings of keys.
+    // Tables share the prefixes of keys.
     assert!(whole > user / 2.0 && whole < all * 3.0, "{what}: {whole} for {user}");
-    // By bytes, so that there are as many in each.
+    // Ranges with equal numbers of bytes.
     let mut bounds: Vec<&[u8]> = vec![b""];
     let mut sizes = vec![0.0];
     for pair in pairs {
@@ -124,7 +126,7 @@ fn under_all_circumstances(keys: Keys, value_bytes: fn(&[u8]) -> usize, pairs: u
         db.compact_range(..).unwrap();
         check(&db, &filled, &what("compacted"));
         filled.iter().for_each(|(key, &length)| db.put(key, vec![7; length]).unwrap());
-        // Some of what was overwritten may be cleaned up by now.
+        // Some overwritten data may have been removed by now.
         check_if(false, &db, &filled, &what("overwritten"));
     }
 }
@@ -149,7 +151,7 @@ fn of_large_values() {
     }
 }
 
-/// Where values are long, there are few of them.
+/// There are few pairs with long values.
 #[test]
 fn of_values_that_are_longer_under_some_keys() {
     under_all_circumstances(Keys::Uniform, |key| if key[0] < 0x80 { 300 } else { 3000 }, 4000);

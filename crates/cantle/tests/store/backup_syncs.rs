@@ -1,4 +1,4 @@
-//! A backup makes many copies durable at once, and none counts before that.
+//! A backup makes many copies durable at once, and is not a store before that.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{Call, CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const BACKUP: &str = "backup";
 
-/// A store with a log for each keyspace, which nothing is left to do for.
+/// A store with a log for each keyspace, and without background work.
 fn store(vfs: &FaultVfs, keyspaces: usize) -> Db {
     let db = options(vfs.clone()).open("store").unwrap();
     for number in 0..keyspaces {
@@ -46,7 +46,7 @@ fn a_thousand_copies_take_as_many_syncs_as_a_hundred() {
         let before = syncs(&vfs);
         db.backup(BACKUP).unwrap();
         let count = syncs(&vfs) - before;
-        // As the backup is acknowledged.
+        // The state when the backup is acknowledged.
         check(disk.crash(&CrashPlan::LOSE_UNSYNCED), keyspaces);
         count
     };
@@ -80,7 +80,7 @@ fn a_backup_whose_copies_cannot_be_made_durable_is_none() {
         vfs.clear_rule();
         let names = disk.list(Path::new(BACKUP)).unwrap();
         assert!(!names.iter().any(|name| name == "CURRENT" || name.starts_with("MANIFEST-")), "{names:?}");
-        // The store itself is none the worse.
+        // The store itself is not affected.
         db.put("key", "value").unwrap();
         db.sync().unwrap();
         db.backup("another").unwrap();

@@ -1,4 +1,4 @@
-//! What callers and disks get wrong: each gives its own error, and nothing else is harmed.
+//! Errors of callers and disks: each returns its own error, and does no other harm.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod arguments;

@@ -1,4 +1,4 @@
-//! How much a batch reads of filters does not grow with it beyond what it writes.
+//! The number of filter bytes that a batch reads grows no faster than the batch.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{FaultVfs, MemVfs, Operation, Verdict};
@@ -48,7 +48,8 @@ fn check(budget_bytes: u64, sizes: &[u64]) {
     for &puts in sizes {
         let bytes = read_bytes_per_put(puts, budget_bytes);
         println!("{puts} puts: {bytes:.2} bytes each, of 10,000 {small:.2}");
-        // Each byte of a filter of ten bits a key once, and what rounding to pieces and their frames add.
+        // Each byte of a filter with ten bits per key once, and the overhead of rounding to pieces
+        // and of their frames.
         assert!(bytes < small.max(1.25) * 1.5, "{bytes} bytes for each of {puts} puts, {small} of 10,000");
     }
 }

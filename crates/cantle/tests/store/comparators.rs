@@ -1,4 +1,5 @@
-//! Comparators that fail: what was acknowledged before is there after the next opening, whoever was asking.
+//! Comparators that fail: earlier acknowledged writes are there after the next opening, whichever
+//! call used the comparator.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 #![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Backwards, until it fails once.
+/// Descending order, until it fails once.
 struct Failing {
-    /// How many comparisons there are until it fails; never below zero.
+    /// Number of comparisons until it fails; never below 0.
     left: AtomicI64,
     panics: bool,
     has_failed: AtomicBool,
@@ -60,7 +61,7 @@ fn open(disk: &Arc<MemVfs>, order: &Arc<Failing>) -> Db {
     options.background_threads(1).open("store").unwrap()
 }
 
-/// Fills a store, and has its comparator fail in the n-th comparison of `work`, for several n.
+/// Fills a store, and lets its comparator fail in the n-th comparison of `work`, for several n.
 fn failing_within(panics: bool, work: impl Fn(&Db) -> Result<(), Error>) {
     let mut failures = 0;
     for at in [0, 1, 2, 3, 5, 8, 13, 40, 200, 1000, 5000, 12_000] {
@@ -75,7 +76,7 @@ fn failing_within(panics: bool, work: impl Fn(&Db) -> Result<(), Error>) {
         let failed = order.has_failed.load(SeqCst);
         if failed {
             failures += 1;
-            // In another thread it may still be on its way to the store.
+            // A failure in another thread may not have reached the store yet.
             let end = Instant::now() + Duration::from_secs(30);
             let error = loop {
                 if let Err(error) = db.put("more", "") {
@@ -111,7 +112,7 @@ fn failing_within(panics: bool, work: impl Fn(&Db) -> Result<(), Error>) {
     assert!(failures >= 4, "{failures}");
 }
 
-/// A few: one put may make three comparisons only.
+/// A few puts, as one put may make three comparisons only.
 fn put_some(db: &Db) -> Result<(), Error> {
     (PAIRS / 3..PAIRS / 3 + 4).try_for_each(|number| db.put(key(number), [number as u8; VALUE_BYTES]))
 }
@@ -140,7 +141,7 @@ fn a_comparator_that_fails_in_a_compaction_loses_nothing() {
 #[test]
 fn a_comparator_that_fails_in_the_background_loses_nothing() {
     failing_within(false, |db| {
-        // So much that logs are merged.
+        // Enough puts for logs to be merged.
         (0..4 * PAIRS)
             .map(|number| number % PAIRS)
             .try_for_each(|number| db.put(key(number), [number as u8; VALUE_BYTES]))
@@ -187,7 +188,7 @@ fn whatever_reads_after_a_comparator_failed_says_so() {
             tx.put(key(3), "written").unwrap();
             tx.put(key(4), "written").unwrap();
             order.fail_in(at);
-            // The read itself, or another one, or the background meets the failure.
+            // The failure occurs in the read itself, in another one, or in the background.
             let failed_within = (0..100).find_map(|_| match read(&db, &snapshot, &mut tx) {
                 Ok(()) if order.has_failed.load(SeqCst) => Some(Ok(())),
                 Ok(()) => None,
@@ -197,7 +198,7 @@ fn whatever_reads_after_a_comparator_failed_says_so() {
                 Some(Err(error)) => {
                     assert!(matches!(error, Error::ReadOnly { .. }), "{name} at {at}: {error}");
                 }
-                // It failed in the background between the answer and the question.
+                // It failed in the background between the read and the check.
                 Some(Ok(())) | None => {
                     let _ = db.get(key(7));
                     assert!(read(&db, &snapshot, &mut tx).is_err(), "{name} at {at}: no error");
@@ -207,7 +208,7 @@ fn whatever_reads_after_a_comparator_failed_says_so() {
     }
 }
 
-/// Backwards, and only keys of an even length have a prefix.
+/// Descending order, in which only keys of an even length have a prefix.
 struct SomePrefixes;
 
 impl Comparator for SomePrefixes {
@@ -226,7 +227,8 @@ impl Comparator for SomePrefixes {
     }
 }
 
-/// Keys without a prefix come before the chunk is in memory, and while it is there; and not before all others have one.
+/// Keys without a prefix are written with the others, before the chunk is in memory; or, if `late`,
+/// only when it is in memory and all its keys have a prefix.
 #[test]
 fn keys_without_a_prefix_are_found_beside_others_that_have_one() {
     for late in [false, true] {

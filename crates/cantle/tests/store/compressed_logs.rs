@@ -1,5 +1,6 @@
-//! Where a keyspace compresses, what was written takes less than it is long: after closing and reopening, and when it is idle, counted
-//! in allocated blocks. What does not compress is not written again and again for that.
+//! If a keyspace compresses, its data use less space than their length after closing and reopening,
+//! and when the store is idle, counted in allocated blocks. Data that do not compress are not
+//! rewritten repeatedly.
 #![expect(
     clippy::disallowed_methods,
     reason = "looks at files from outside, and waits for threads that it does not see"
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 const DATA_BYTES: usize = 10_000_000;
 const LENGTHS: [usize; 4] = [100, 4 << 10, 100_000, 1 << 20];
-/// How often a store is looked at until it is taken to stay as it is.
+/// Number of polls without a change until a store is considered to be idle.
 const POLLS_MAX: u32 = 1500;
 const POLL: Duration = Duration::from_millis(20);
 
@@ -25,11 +26,11 @@ fn compressing() -> Options {
 }
 
 fn open(disk: &MemVfs) -> Db {
-    // The write buffer is as long whatever is in the store.
+    // The write buffer has the same size for any data.
     compressing().write_buffer(false).vfs(Arc::new(disk.clone())).open("store").unwrap()
 }
 
-/// Writes the data in values of a length, each of one letter.
+/// Writes the data in values of one length, each of one letter.
 fn fill(db: &Db, value_bytes: usize) {
     let value = vec![b'x'; value_bytes];
     for number in 0..DATA_BYTES / value_bytes {
@@ -57,7 +58,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 fn allocated_in(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).unwrap();
-    // What is gone by now takes nothing.
+    // A file that was removed since takes no space.
     512 * entries.map(|entry| entry.unwrap().metadata().map_or(0, |metadata| metadata.blocks())).sum::<u64>()
 }
 
@@ -151,7 +152,7 @@ fn what_does_not_compress_is_sorted_once() {
     };
     wait_until("all is sorted", || work().0 == 0);
     let (_, written, rebalances) = work();
-    // Each a tenth of what is there, and each idle for long enough to be sorted.
+    // Each round writes a tenth of the data, and then the store idles long enough to rebalance.
     for round in 0..4u64 {
         for number in 0..100u64 {
             db.put((1000 + round * 100 + number).to_be_bytes(), noise(!number, 4 << 10)).unwrap();

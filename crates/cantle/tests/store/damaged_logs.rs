@@ -1,5 +1,5 @@
-//! Records of logs are damaged that no checkpoint covers, or that no index has: no other key is harmed, nothing older is
-//! returned, and somebody is told.
+//! Damaged records of logs that no checkpoint covers, or that no index has: no other key is
+//! affected, no older value is returned, and the damage is reported.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
@@ -21,7 +21,7 @@ fn options(vfs: &MemVfs, write_buffer: bool) -> Options {
         .default_keyspace(keyspace)
 }
 
-/// Bytes that do not look like anything, and nothing else has.
+/// Random bytes that occur nowhere else.
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -44,7 +44,8 @@ fn put(db: &Db, now: &mut Pairs, key: &str, value: Vec<u8>) {
     now.insert(key.into(), value);
 }
 
-/// The process is killed. Values in the log have these lengths, their keys are `log-` and their number; each was in the table before.
+/// Made by a process that is killed. Values in the log have these lengths, their keys are `log-`
+/// and their number; each key was in the table before.
 fn killed(lens: &[usize], write_buffer: bool) -> Made {
     let vfs = MemVfs::new();
     let db = options(&vfs, write_buffer).open(STORE).unwrap();
@@ -70,7 +71,7 @@ fn read(vfs: &MemVfs, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The file, and where in it these bytes begin; the last such place.
+/// The file and the offset of these bytes; the last such place.
 fn place_of(vfs: &MemVfs, wanted: &[u8]) -> (PathBuf, u64) {
     let mut names = vfs.list(STORE.as_ref()).unwrap();
     names.retain(|name| name.ends_with(".log") || name == "WRITE-BUFFER");
@@ -90,7 +91,7 @@ fn flip(vfs: &MemVfs, path: &Path, at: u64) {
     file.write_at(&[byte[0] ^ 0x20], at).unwrap();
 }
 
-/// Opens the store; returns the keys that cannot be read. The others are as they should be.
+/// Opens the store; returns the keys that cannot be read. All others must be right.
 fn unreadable(made: &Made, vfs: &MemVfs, context: &str) -> Vec<String> {
     let db = options(vfs, false).open(STORE).unwrap();
     let mut failed = Vec::new();
@@ -108,7 +109,7 @@ fn unreadable(made: &Made, vfs: &MemVfs, context: &str) -> Vec<String> {
     }
     let report = db.verify().unwrap();
     assert_eq!(report.is_ok(), failed.is_empty(), "{context}: {report:?}, {failed:?}");
-    // A scan is right as far as it goes, and does not end before it said what is missing.
+    // A scan returns right pairs, and does not end before it has reported the missing ones.
     let mut whole = true;
     for pair in db.range(..) {
         match pair {
@@ -117,7 +118,7 @@ fn unreadable(made: &Made, vfs: &MemVfs, context: &str) -> Vec<String> {
         }
     }
     assert_eq!(whole, failed.is_empty(), "{context}: a scan");
-    // A checkpoint, closing and what comes then change nothing of that.
+    // A checkpoint, a close and another opening do not change the result.
     db.put("zzz", "after").unwrap();
     db.close().unwrap();
     drop(db);
@@ -133,7 +134,7 @@ fn unreadable(made: &Made, vfs: &MemVfs, context: &str) -> Vec<String> {
     failed
 }
 
-/// Of a record with this number: its value, its key, and the frame before.
+/// Offsets in the record with this number: in its value, its key, and the frame before.
 fn places(made: &Made, number: usize) -> Vec<(PathBuf, u64)> {
     let value = &made.now[format!("log-{number}").as_bytes()];
     let (path, at) = place_of(&made.vfs, value);
@@ -166,7 +167,8 @@ fn damage_in_any_byte_of_a_tiny_record_harms_its_key_alone() {
     }
 }
 
-/// Of several records that are lost together nobody knows whose they were: what may be older than they is not returned.
+/// The keys of several records that are lost together are unknown: values that may be older than
+/// the lost ones are not returned.
 #[test]
 fn where_whose_is_lost_is_not_known_nothing_older_is_returned() {
     let made = killed(&[8, 8, 8, 8, 8, 8], false);
@@ -182,7 +184,7 @@ fn where_whose_is_lost_is_not_known_nothing_older_is_returned() {
     for lost in ["log-2", "log-3"] {
         assert!(failed.contains(&lost.to_owned()));
     }
-    // Every key has a value that is newer than what is lost: nothing is hidden any more.
+    // Every key has a value that is newer than the lost ones: nothing is hidden any more.
     let db = options(&vfs, false).open(STORE).unwrap();
     for (key, value) in &made.now {
         db.put(key, value).unwrap();
@@ -192,7 +194,7 @@ fn where_whose_is_lost_is_not_known_nothing_older_is_returned() {
     }
 }
 
-/// A value is damaged, and right behind it a record of which nothing is left.
+/// A value is damaged, and the record right after it is completely overwritten.
 #[test]
 fn damage_right_behind_a_damaged_value_is_noticed() {
     let made = killed(&[8, 3000, 8, 8, 8], false);
@@ -204,7 +206,7 @@ fn damage_right_behind_a_damaged_value_is_noticed() {
     assert_eq!(unreadable(&made, &vfs, "two records"), ["log-1", "log-2"]);
 }
 
-/// The last record of a log may be what its writer did not come to write whole.
+/// The last record of a log may be one whose write was not finished.
 #[test]
 fn the_end_of_a_log_is_damaged_as_a_crash_would_leave_it() {
     let made = killed(&[30, 30, 30], false);
@@ -216,7 +218,7 @@ fn the_end_of_a_log_is_damaged_as_a_crash_would_leave_it() {
     assert_eq!(db.get("log-1").unwrap().as_deref(), Some(&made.now[&b"log-1"[..]][..]));
 }
 
-/// What was buffered behind damage is not lost with it.
+/// Data that were buffered after damage are not lost with it.
 #[test]
 fn damage_in_the_write_buffer_harms_one_key() {
     let made = killed(&[30, 30, 30, 30, 30, 30], true);

@@ -1,4 +1,4 @@
-//! What runs beside the end of a keyspace ends, and says so.
+//! Calls that run during the drop of a keyspace end, and report it.
 
 use cantle::vfs::{MemVfs, Vfs};
 use cantle::{ChunkOptions, Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// An order that has no answer any more after so many comparisons: what would go on for ever fails instead.
+/// An order that fails after this many comparisons, so that an endless loop fails.
 struct Counting(AtomicU64);
 
 const COMPARISONS_MAX: u64 = 100_000_000;
@@ -29,7 +29,7 @@ impl Comparator for Counting {
     }
 }
 
-/// More than any of them gets to before the keyspace is gone.
+/// More calls than any thread makes before the keyspace is gone.
 const CALLS_MAX: u64 = 10_000_000;
 
 type Call = fn(&Db, &Keyspace) -> Result<(), Error>;
@@ -56,7 +56,7 @@ const CALLS: [(&str, Call); 7] = [
 fn whatever_runs_beside_the_end_of_a_keyspace_ends() {
     let disk = MemVfs::new();
     let counting = || Arc::new(Counting(AtomicU64::new(0)));
-    // The last keyspace may not be forgotten yet when the store is closed.
+    // The last keyspace may not be removed yet when the store is closed.
     let open = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
     let db = open();
     for round in 0..8 {
@@ -116,7 +116,7 @@ fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
     db.put("key", "value").unwrap();
     db.sync().unwrap();
     drop(keyspace);
-    // It is there, and so must be its order.
+    // The keyspace still exists, so its order must be given.
     let refused = open(&disk.kill());
     assert!(matches!(refused, Err(Error::OptionMismatch { .. })), "{:?}", refused.err());
     db.drop_keyspace("dropped").unwrap();
@@ -137,7 +137,7 @@ fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
             assert!(report.is_ok(), "{:?}", report.damage);
             db.close().unwrap();
         }
-        // Its files went with it.
+        // Its files were removed with it.
         let names = disk.list(std::path::Path::new("store")).unwrap();
         let files = names.iter().filter(|name| name.ends_with(".log") || name.ends_with(".table")).count();
         assert!(files <= 4, "{names:?}");

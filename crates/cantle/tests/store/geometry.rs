@@ -1,4 +1,5 @@
-//! Whatever maintenance does to the chunks of a killed store, it can be opened again and has every pair.
+//! After any maintenance of the chunks of a killed store, the store can be opened again and has
+//! every pair.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::MemVfs;
@@ -27,7 +28,8 @@ fn key(number: u64) -> String {
     format!("{number:010}")
 }
 
-/// Fills a store in key order, kills it, and reads it by hot gets until maintenance has had many turns; several times.
+/// Fills a store in key order, kills it, and reads it by hot gets until maintenance has run many
+/// times; repeated several times.
 #[test]
 fn a_killed_store_survives_being_read() {
     for (value_bytes, pairs) in [(1000, 10_000_u64), (100, 60_000), (3000, 4_000), (16, 120_000)] {
@@ -58,7 +60,7 @@ fn a_killed_store_survives_being_read() {
     }
 }
 
-/// Under which an empty key is the greatest.
+/// An order in which an empty key is the greatest.
 struct Backwards;
 
 impl Comparator for Backwards {
@@ -71,7 +73,7 @@ impl Comparator for Backwards {
     }
 }
 
-/// The longest first: an empty key is the greatest, and no prefix says anything.
+/// The longest keys first: an empty key is the greatest, and prefixes carry no information.
 struct LongestFirst;
 
 impl Comparator for LongestFirst {
@@ -84,7 +86,7 @@ impl Comparator for LongestFirst {
     }
 }
 
-/// An empty key lies in the middle.
+/// An order in which an empty key is in the middle.
 struct OddFirst;
 
 impl Comparator for OddFirst {
@@ -119,7 +121,8 @@ fn assert_holds(db: &Db, pairs: &HashMap<Vec<u8>, Vec<u8>>, order: &dyn Comparat
     }
 }
 
-/// The empty key is written more than others, and by itself as long as a chunk, so that cuts beside it offer themselves.
+/// The empty key is written more than others, and alone is as long as a chunk, so that cuts next to
+/// it are likely.
 #[test]
 fn an_empty_key_may_be_anywhere_in_the_order() {
     let orders: [Arc<dyn Comparator>; 3] = [Arc::new(Backwards), Arc::new(LongestFirst), Arc::new(OddFirst)];
@@ -133,7 +136,7 @@ fn an_empty_key_may_be_anywhere_in_the_order() {
                     .comparator(order.clone())
             };
             let mut pairs = HashMap::new();
-            // Some stores begin with it alone.
+            // Some stores begin with the empty key alone.
             if seed % 2 == 0 {
                 let db = open(&disk, keyspace());
                 db.put("", vec![1; 50_000]).unwrap();
@@ -147,7 +150,7 @@ fn an_empty_key_may_be_anywhere_in_the_order() {
                 for step in 0..800_u64 {
                     let (key, value_bytes) = match random.below(12) {
                         0 => (Vec::new(), 5_000 + 40_000 * (step % 2)),
-                        // In the order of the keyspace, behind what there is.
+                        // In the order of the keyspace, after all existing keys.
                         1..4 => (format!("{:04}", 9_999 - step).into_bytes(), 400),
                         _ => (vec![b'a' + random.below(4) as u8; 1 + random.below(120) as usize], 400),
                     };

@@ -1,4 +1,4 @@
-//! An opening that returns to the last checkpoint says how much it left behind.
+//! An opening that returns to the last checkpoint reports how much it ignored.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 #![expect(clippy::disallowed_methods, reason = "an opening waits in a thread of its own")]
 
@@ -14,7 +14,8 @@ fn options(disk: &MemVfs, durability: Durability) -> Options {
     options.checkpoint_interval(Duration::from_secs(3600))
 }
 
-/// A store with so many pairs that a checkpoint covers, and as many others that none does.
+/// A store with `pairs` pairs that a checkpoint covers, and as many others that no checkpoint
+/// covers.
 fn filled(disk: &MemVfs, durability: Durability, pairs: u64, buffered: bool) -> Db {
     let db = options(disk, durability).write_buffer(buffered).open("store").unwrap();
     let names = db.keyspace("names").unwrap();
@@ -28,7 +29,7 @@ fn filled(disk: &MemVfs, durability: Durability, pairs: u64, buffered: bool) -> 
     db
 }
 
-/// The statistics, once what was left behind is counted.
+/// The statistics, once the ignored records are counted.
 fn counted(db: &Db) -> Stats {
     loop {
         let stats = db.stats();
@@ -44,7 +45,8 @@ fn what_is_there_and_does_not_count_is_counted() {
     for (pairs, buffered) in [(100, true), (100, false), (20_000, true)] {
         let disk = MemVfs::new();
         let db = filled(&disk, Durability::Process, pairs, buffered);
-        // The machine came down, and yet all is there: as after a volume was unmounted and mounted again.
+        // The machine stopped, and yet all data are there: as after a volume was unmounted and
+        // mounted again.
         let found = disk.crash(&CrashPlan::KEEP_ALL);
         for read_only in [true, false] {
             let db = options(&found, Durability::Process).read_only(read_only).open("store").unwrap();
@@ -54,7 +56,7 @@ fn what_is_there_and_does_not_count_is_counted() {
             let least = pairs * 3 / 4 * 100;
             assert!((least..least * 2).contains(&stats.left_behind_bytes), "{}", stats.left_behind_bytes);
         }
-        // It is left behind for good, and told of once.
+        // The records are ignored for good, and reported once.
         let db_again = options(&found, Durability::Process).open("store").unwrap();
         assert_eq!(counted(&db_again).left_behind_records, 0);
         drop(db);
@@ -68,7 +70,7 @@ fn where_everything_counts_nothing_is_left_behind() {
     let killed = options(&disk.kill(), Durability::Process).open("store").unwrap();
     assert_eq!(killed.get(3_u64.to_be_bytes()).unwrap().as_deref(), Some(&[2; 100][..]));
     assert_eq!(counted(&killed).left_behind_records, 0);
-    // What the power took is not there to be counted.
+    // Data that were lost with the power cannot be counted.
     let lost = options(&disk.crash(&CrashPlan::LOSE_UNSYNCED), Durability::Process).open("store").unwrap();
     let stats = counted(&lost);
     assert_eq!((stats.left_behind_records, stats.left_behind_bytes), (0, 0));
@@ -119,7 +121,7 @@ fn logs(disk: &MemVfs) -> BTreeSet<String> {
     disk.list(Path::new("store")).unwrap().into_iter().filter(|name| name.ends_with(".log")).collect()
 }
 
-/// Reads of what logs hold; the headers of files that nobody knows are read by every opening.
+/// Reads of the logs' contents; every opening reads the headers of unknown files.
 fn is_of_records(call: &Call<'_>) -> bool {
     let is_log = call.path.extension().is_some_and(|extension| extension == "log");
     call.operation == Operation::ReadAt && is_log && call.offset > 0
@@ -141,7 +143,7 @@ fn no_opening_waits_until_it_is_counted_and_no_log_goes_before() {
         let opener = std::thread::spawn(move || opened.send(opens.open("store").unwrap()));
         let held = stall.wait(1, PATIENCE);
         let opened = opening.recv_timeout(PATIENCE);
-        // All calls go on before anything is asserted: no thread is left behind.
+        // All calls continue before anything is asserted, so that no thread is left.
         let Ok(reopened) = opened else {
             drop(stall);
             drop(opener.join());

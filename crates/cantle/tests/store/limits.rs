@@ -1,18 +1,19 @@
-//! The limits of what a store accepts: whatever a writer accepts every reader reads, and what it refuses leaves no trace.
+//! The limits of a store: everything that a write accepts can be read, and a refused write has no
+//! effect.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
 use cantle::{BATCH_OP_BYTES, Db, Durability, Error, Options, WriteBatch};
 use std::sync::Arc;
 
-/// Of a batch, in bytes.
+/// Limit of a batch, in bytes.
 const LIMIT: usize = 10_000;
 
 fn options(vfs: &MemVfs, durability: Durability) -> Options {
     Options::new().vfs(Arc::new(vfs.clone())).durability(durability).batch_bytes_max(LIMIT)
 }
 
-/// A batch of two operations that counts so many bytes, over two keyspaces.
+/// A batch of two operations of this size in bytes, over two keyspaces.
 fn batch_of(db: &Db, bytes: usize, value: u8) -> WriteBatch {
     let other = db.keyspace("other").unwrap();
     let mut batch = WriteBatch::new();
@@ -32,12 +33,12 @@ fn a_batch_over_the_limit_is_refused_before_anything_happens() {
         let db = options(&vfs, durability).open("/store").unwrap();
         db.write(batch_of(&db, LIMIT, 1)).unwrap();
         assert!(is_refused(db.write(batch_of(&db, LIMIT + 1, 2))));
-        // Those of a transaction count together, too.
+        // The operations of a transaction count together, too.
         let transaction = db.transaction();
         transaction.put("a", vec![3; LIMIT / 2]).unwrap();
         transaction.put("c", vec![3; LIMIT / 2]).unwrap();
         assert!(is_refused(transaction.commit()));
-        // Of several operations on one key one counts.
+        // Only one of several operations on a key counts.
         let mut batch = WriteBatch::new();
         for _ in 0..10 {
             batch.put("d", vec![4; LIMIT / 2]);
@@ -66,7 +67,7 @@ fn a_range_delete_counts_with_its_bounds() {
     db.delete_range(vec![1; cantle::KEY_BYTES_MAX]..=vec![2; cantle::KEY_BYTES_MAX]).unwrap();
 }
 
-/// In a `Sync` store the journal holds a batch in one record.
+/// In a `Sync` store the journal has a batch in one record.
 #[test]
 fn a_batch_at_the_limit_survives_a_loss_of_power() {
     let vfs = MemVfs::new();

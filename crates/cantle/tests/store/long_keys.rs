@@ -1,5 +1,5 @@
-//! Keys around 64 KiB and up to 1 MiB, wherever a key can be: in logs, in memory, in tables, at the boundaries of chunks, in range
-//! deletes, transactions, snapshots, backups and repairs.
+//! Keys of about 64 KiB and up to 1 MiB, in all places of keys: in logs, in memory, in tables, at
+//! the boundaries of chunks, in range deletes, transactions, snapshots, backups and repairs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use cantle::vfs::{CrashPlan, MemVfs};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const LENGTHS: [usize; 5] = [65_535, 65_536, 65_537, KEY_BYTES_MAX - 1, KEY_BYTES_MAX];
-/// So many keys of each length.
+/// Number of keys of each length.
 const EACH: u8 = 5;
 
-/// Keys with a long common beginning: what tells them apart stands at their ends.
+/// Keys with a long common prefix, which differ at their ends.
 fn key(length: usize, number: u8) -> Vec<u8> {
     let mut key = vec![b'k'; length];
     key[length - 1] = number;
@@ -61,7 +61,7 @@ fn check(db: &Db, pairs: &Pairs, context: &str) {
     assert!(forward.into_iter().zip(pairs).all(|(pair, known)| is_right(pair, known)), "{context}");
     let back: Vec<_> = db.range(..).rev().map(Result::unwrap).collect();
     assert!(back.into_iter().zip(pairs.iter().rev()).all(|(pair, known)| is_right(pair, known)), "{context}");
-    // From the middle, by a bound that is no key.
+    // From the middle, with a bound that is not an existing key.
     let middle = key(65_536, 2);
     let bounds = (Bound::Excluded(middle.clone()), Bound::Included(key(KEY_BYTES_MAX, 9)));
     let expected = pairs.range((Bound::Excluded(middle), Bound::Unbounded)).count();
@@ -83,7 +83,7 @@ fn keys_up_to_1_mib_are_kept_in_every_form() {
         db.compact_range(..).unwrap();
         check(&db, &pairs, "tables");
         assert!(db.regions().unwrap().len() > 3, "{:?}", db.regions());
-        // Over tables that were split, so that boundaries are among these keys.
+        // Over tables that were split, so that these keys are among the boundaries.
         fill(&db, &mut pairs, 7);
         check(&db, &pairs, "logs over tables");
         let snapshot = db.snapshot();

@@ -1,5 +1,6 @@
-//! The store by its public interface. In one program, as linking costs more than most of these tests: those that look at the process
-//! (its memory, files, threads, signals or directory) have programs of their own beside this folder.
+//! Tests of the store through its public interface. They are in one program, as linking takes
+//! longer than most of them. Tests that examine the process (its memory, files, threads, signals or
+//! directory) have programs of their own next to this folder.
 
 mod approximate;
 mod backup_syncs;

@@ -1,5 +1,5 @@
-//! A store stays as small and as quick over any number of openings, closed or killed: what each leaves is merged, a
-//! share at a time.
+//! A store stays small and fast over any number of openings, closed or killed: the files that each
+//! opening leaves are merged gradually.
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic")]
 
 use cantle::vfs::{Call, CrashPlan, FaultVfs, MemVfs, Operation, Verdict, Vfs};
@@ -9,15 +9,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// LOCK, PAGECACHE, two reserves, the write buffer, a manifest, a journal, and the journal of a process that was killed.
+/// LOCK, PAGECACHE, two reserves, the write buffer, a manifest, a journal, and the journal of a
+/// process that was killed.
 const OTHER_FILES_MAX: usize = 8;
-/// A chunk may have eight files when it is opened, and gets a log; a killed process leaves two more.
+/// A chunk may have 8 files when it is opened, and gets a log; a killed process leaves 2 more.
 const CHUNK_FILES_MAX: usize = 11;
 
-/// Bytes of a chunk of which a store of some hundred kilobytes has several.
+/// Bytes of a chunk, so small that a store of some hundred kilobytes has several.
 const SMALL: u64 = 64 << 10;
 
-/// What an opening read and wrote, and which files it made durable.
+/// The bytes that an opening read and wrote, and the number of files that it synced.
 #[derive(Clone, Default)]
 struct Work(Arc<[AtomicU64; 3]>);
 
@@ -42,12 +43,12 @@ impl Work {
     }
 }
 
-/// What lies in the store's directory.
+/// The contents of the store's directory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
     files: usize,
     manifest_bytes: u64,
-    /// Of logs and tables.
+    /// Numbers of logs and tables.
     data_files: usize,
     data_bytes: u64,
 }
@@ -72,9 +73,9 @@ fn look(disk: &MemVfs) -> Found {
 enum End {
     Closed,
     Killed,
-    /// Closed, and then the power fails, which brings back the names of files that were removed.
+    /// Closed, and then the power fails, which restores the names of removed files.
     Crashed,
-    /// One in so many is closed, the others are killed.
+    /// One in this many is closed, the others are killed.
     ClosedOneIn(u32),
 }
 
@@ -88,13 +89,14 @@ impl End {
     }
 }
 
-/// Small chunks, no background work that a test would depend on: the store is open for a moment only.
+/// Small chunks, and no background work on which a test would depend: the store is only open for a
+/// moment.
 fn options(vfs: Arc<dyn Vfs>, chunk_bytes: u64) -> Options {
     let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(chunk_bytes));
     Options::new().memory_budget(2 << 20).default_keyspace(keyspace).vfs(vfs)
 }
 
-/// Opens the store again and again, writes with `write` each time, and looks after each end.
+/// Opens the store again and again, writes with `write` each time, and checks it after each end.
 fn open_again_and_again(
     disk: &mut MemVfs,
     chunk_bytes: u64,
@@ -113,7 +115,7 @@ fn open_again_and_again(
             }
         } else {
             *disk = disk.kill();
-            // What it does from here on is done to a disk that nobody looks at.
+            // From here on it only changes a disk that is not used any more.
             drop(db);
         }
         look_at(opening, look(disk), work.take());
@@ -128,7 +130,8 @@ fn assert_one_put_each(end: End, openings: u32) {
     let put = |db: &Db, opening: u32| db.put(format!("key {opening:05}"), "value").unwrap();
     open_again_and_again(&mut disk, SMALL, (openings, end), put, |opening, found, work| {
         assert!(found.files <= 20, "{end:?}, opening {opening}: {found:?}");
-        // Two hundred bytes an opening until it is rewritten, and a file that is rewritten beside its successor.
+        // Two hundred bytes per opening until it is rewritten, and the old file while it is being
+        // replaced.
         let state_bytes = 100 * (found.data_files as u64 + 1);
         assert!(found.manifest_bytes <= state_bytes + (64 << 10), "{end:?}, opening {opening}: {found:?}");
         most.manifest_bytes = most.manifest_bytes.max(found.manifest_bytes);
@@ -137,7 +140,8 @@ fn assert_one_put_each(end: End, openings: u32) {
         sum.iter_mut().zip(work).for_each(|(sum, work)| *sum += work);
     });
     let late = late.map(|sum| sum / 3);
-    // Reads and writes follow the manifest, which is cut every hundred openings; syncs depend on nothing that grows.
+    // Reads and writes follow the size of the manifest, which is rewritten every hundred openings;
+    // syncs do not depend on anything that grows.
     assert!(late[0] <= 2 * early[0] + (1 << 20), "{end:?}: read {early:?}, then {late:?}");
     assert!(late[1] <= 2 * early[1] + (1 << 20), "{end:?}: wrote {early:?}, then {late:?}");
     assert!(10 * late[2] <= 13 * early[2], "{end:?}: synced {early:?}, then {late:?}");
@@ -167,7 +171,7 @@ fn a_thousand_openings_most_of_which_are_killed_leave_few_files() {
     assert_one_put_each(End::ClosedOneIn(5), 1_100);
 }
 
-/// Several keyspaces of several chunks, overwritten, deleted from and read, against a model.
+/// Several keyspaces of several chunks, overwritten, deleted from and read, compared with a model.
 #[test]
 fn openings_that_write_to_many_chunks_leave_few_files_in_each() {
     const KEYS: u64 = 3_000;
@@ -243,7 +247,7 @@ fn openings_that_write_to_many_chunks_leave_few_files_in_each() {
     assert!(db.verify().unwrap().damage.is_empty());
 }
 
-/// Each load writes all pairs again, and is killed before anything is sorted.
+/// Each load writes all pairs again, and is killed before any rebalance.
 #[test]
 fn killed_loads_of_the_same_pairs_take_a_bounded_multiple_of_them() {
     let mut disk = MemVfs::without_history();
@@ -252,7 +256,7 @@ fn killed_loads_of_the_same_pairs_take_a_bounded_multiple_of_them() {
         (0..PAIRS).for_each(|key| db.put(format!("{key:06}"), [7; 1_000]).unwrap());
     };
     open_again_and_again(&mut disk, 4 << 20, (60, End::Killed), load, |opening, found, _| {
-        // Where the background came to a merge before the kill, what it merged is held as well.
+        // If a background thread merged files before the kill, the merged files are held as well.
         assert!(found.files <= 2 * CHUNK_FILES_MAX + OTHER_FILES_MAX, "opening {opening}: {found:?}");
         assert!(found.data_bytes <= 24 << 20, "opening {opening}: {found:?}");
     });

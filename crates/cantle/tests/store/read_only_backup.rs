@@ -1,5 +1,5 @@
-//! Backups of stores that are opened for reading after an unclean end hold what reads of the store see, and write nothing
-//! to the store's own directory.
+//! Backups of stores that are opened read-only after an unclean end contain the data that reads of
+//! the store see, and write nothing to the store's own directory.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Verdict, Vfs};
@@ -27,14 +27,14 @@ fn options(vfs: impl Vfs, durability: Durability) -> Options {
     Options::new().vfs(Arc::new(vfs)).durability(durability).checkpoint_interval(Duration::from_secs(3600))
 }
 
-/// How the writer fills its store, and what a loss of power must leave of it.
+/// The writer's way to fill its store, and the data that a loss of power must leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filling {
-    /// Nothing was synced.
+    /// No write was synced.
     Unsynced,
-    /// Synced, and more after that.
+    /// Synced, then more writes.
     SyncedThenMore,
-    /// Sorted into tables, with range deletes and batches over several chunks after that.
+    /// Rebalanced into tables, then range deletes and batches over several chunks.
     SortedThenMore,
 }
 
@@ -67,7 +67,7 @@ fn fill(db: &Db, filling: Filling) {
     }
 }
 
-/// The file system of a store that nobody may write to, beside a place for backups.
+/// The file system of a store that cannot be written to, with a place for backups.
 fn frozen(image: &MemVfs) -> FaultVfs {
     let fault = FaultVfs::over_memory(image.clone());
     fault.set_rule(|call| {
@@ -81,8 +81,9 @@ fn frozen(image: &MemVfs) -> FaultVfs {
     fault
 }
 
-/// Opens an image for reading, backs it up twice, once with reads in between, and compares every pair with what is read
-/// there, in the reopened backup, in its repair, and in the store itself when it is opened for writing.
+/// Opens an image read-only, and backs it up twice, once with reads in between. Compares every pair
+/// with the reads of the image, of the reopened backup, of its repair, and of the store itself when
+/// it is opened for writing.
 fn check(image: &MemVfs, durability: Durability, expected: Option<&Pairs>, what: &str) {
     let disk = frozen(image);
     let db = options(disk.clone(), durability).read_only(true).open("store").unwrap();
@@ -97,7 +98,7 @@ fn check(image: &MemVfs, durability: Durability, expected: Option<&Pairs>, what:
     db.close().unwrap();
     disk.clear_rule();
     for backup in ["first", "second"] {
-        // What a backup holds is durable once it is made.
+        // The contents of a backup are durable once it is complete.
         for image in [image.kill(), image.crash(&CrashPlan::LOSE_UNSYNCED)] {
             for read_only in [true, false] {
                 let db = options(image.clone(), durability)
@@ -129,7 +130,7 @@ fn a_backup_of_a_store_opened_for_reading_holds_all_that_reads_see() {
             let written = pairs(&db);
             let what = |end: &str| format!("{durability:?}, {filling:?}, {end}");
             let all = Some(&written);
-            // A buffered store may lose what was not synced when its process dies.
+            // A buffered store may lose unsynced data when its process dies.
             let killed = all.filter(|_| durability != Durability::Buffered);
             check(&memory.kill(), durability, killed, &what("killed"));
             let lost = all.filter(|_| durability == Durability::Sync);
@@ -156,7 +157,8 @@ fn a_second_unclean_end_changes_nothing() {
     check(&killed.kill(), Durability::Process, Some(&written), "killed twice");
 }
 
-/// What a full disk leaves to be recovered in memory only can be brought to another disk.
+/// A store that can only be recovered in memory, as its disk is full, can be backed up to another
+/// disk.
 #[test]
 fn a_store_that_could_be_recovered_in_memory_only_is_backed_up() {
     let memory = MemVfs::new();

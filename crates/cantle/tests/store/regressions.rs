@@ -1,4 +1,4 @@
-//! What once went wrong, one test each.
+//! Bugs of the past, one test each.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, MemVfs, OpenMode, Vfs, VfsFile};
@@ -124,7 +124,8 @@ fn flip(file: &dyn VfsFile, at: u64) {
     file.write_at(&[byte[0] ^ 1], at).unwrap();
 }
 
-/// Killed, with three pairs beyond the last checkpoint; in the log itself, or buffered.
+/// A killed store, with three pairs that are not in the last checkpoint; in the log itself, or
+/// buffered.
 fn killed_with_three(buffered: bool) -> MemVfs {
     let vfs = MemVfs::new();
     let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(4 << 20);
@@ -144,7 +145,7 @@ fn a_closed_store_whose_manifest_was_cut_is_not_opened_as_an_older_one() {
     let len = vfs.metadata(&manifest).unwrap().unwrap().len;
     first.put("a", "1").unwrap();
     first.close().unwrap();
-    // Now, and after the machine was booted.
+    // At once, and after the machine was booted.
     for vfs in [vfs.kill(), vfs.crash(&CrashPlan::KEEP_ALL)] {
         let cut = damaged(&vfs, &manifest, |file| file.set_len(len).unwrap());
         let error = open_as_it_is(&cut).unwrap_err();
@@ -189,7 +190,7 @@ fn a_flip_in_the_log_of_a_killed_process_does_not_hide_the_records_behind_it() {
     let db = open_as_it_is(&damaged(&vfs, &log, |file| flip(file, 70))).unwrap();
     assert!(db.get("a").unwrap_err().is_corruption());
     assert!(db.get("b").unwrap().is_some() && db.get("c").unwrap().is_some());
-    // The last record may have been about to be written.
+    // The last record may be one whose write was not finished.
     let len = vfs.metadata(&log).unwrap().unwrap().len;
     let db = open_as_it_is(&damaged(&vfs, &log, |file| flip(file, len - 1))).unwrap();
     assert!(db.get("b").unwrap().is_some() && db.get("c").unwrap().is_none());

@@ -1,4 +1,5 @@
-//! Repair: an undamaged store comes out as it is, and of a damaged one every pair whose bytes are intact.
+//! Repair: an undamaged store is restored unchanged, and of a damaged one every pair whose bytes
+//! are intact.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod bad_input;
@@ -38,12 +39,12 @@ fn content(db: &Db) -> Content {
     db.keyspaces().unwrap().iter().map(|name| (name.clone(), pairs(name))).collect()
 }
 
-/// What opening shows, without changing anything.
+/// The contents that a read-only opening finds.
 fn opened(vfs: &MemVfs) -> Content {
     content(&options(vfs).read_only(true).open("store").unwrap())
 }
 
-/// Repairs into "new", and reads that: it is sound, and the damaged store is as it was.
+/// Repairs into "new", and reads that: it is sound, and the damaged store is unchanged.
 fn repaired(vfs: &MemVfs) -> (Content, RepairReport) {
     let before = bytes_of(vfs);
     let report = Db::repair("store", "new", options(vfs)).unwrap();
@@ -62,7 +63,7 @@ fn repaired(vfs: &MemVfs) -> (Content, RepairReport) {
     (content, report)
 }
 
-/// The store's files, but for the lock.
+/// The store's files, except for the lock.
 fn files(vfs: &MemVfs) -> Vec<PathBuf> {
     let mut names = vfs.list(Path::new("store")).unwrap();
     names.retain(|name| name != "LOCK");
@@ -90,7 +91,7 @@ fn bytes_of(vfs: &MemVfs) -> BTreeMap<PathBuf, Vec<u8>> {
     files(vfs).into_iter().map(|path| (path.clone(), read_file(vfs, &path))).collect()
 }
 
-/// What was ever written to a key.
+/// All values that were ever written to a key.
 #[derive(Default)]
 struct History(BTreeMap<String, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>>);
 
@@ -115,7 +116,8 @@ fn covers(range: &UncertainKeys, keyspace: &str, key: &[u8]) -> bool {
     range.keyspace == keyspace && after && before
 }
 
-/// Nothing was made up, and what is not as it was is told; how many pairs that are.
+/// Checks that no value is invented, and that each changed pair is reported. Returns the number of
+/// changed pairs.
 fn check(expected: &Content, found: &Content, report: &RepairReport, history: &History, what: &str) -> usize {
     let mut astray = 0;
     for (name, pairs) in expected {

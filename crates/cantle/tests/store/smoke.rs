@@ -1,4 +1,4 @@
-//! The first things anybody does.
+//! The most basic operations.
 
 use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
 

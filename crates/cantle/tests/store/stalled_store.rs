@@ -1,4 +1,5 @@
-//! Stores that share threads: one whose disk hangs keeps no other from its checkpoints.
+//! Stores that share threads: a store with a hanging disk does not keep others from their
+//! checkpoints.
 #![expect(clippy::disallowed_methods, reason = "waits for what the background does")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -7,7 +8,7 @@ use cantle::{Db, Options, Resources};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Thousands of times what anything here takes.
+/// Thousands of times the duration of any step here.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(resources: &Resources, vfs: Arc<dyn Vfs>) -> Db {
@@ -24,7 +25,7 @@ fn a_store_whose_disk_hangs_keeps_no_other_from_its_checkpoints() {
     let stall = vfs.stall(Held::Before, |_| true);
     std::thread::scope(|scope| {
         let put = scope.spawn(|| stuck.put("key", [7; 100]));
-        // It has something to be made durable, and a checkpoint or a tick of it waits for the disk.
+        // The store has unsynced data, and its checkpoint or its tick waits for the disk.
         assert!(stall.wait(1, LIMIT));
         for round in 0..5u64 {
             let before = other.stats().checkpoints;

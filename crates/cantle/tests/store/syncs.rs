@@ -1,4 +1,4 @@
-//! How many writes and syncs a durable write takes, counted in the file system.
+//! Number of writes and syncs of a durable write, counted in the file system.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const DURABILITIES: [Durability; 3] = [Durability::Buffered, Durability::Process, Durability::Sync];
 
-/// A store in memory whose checkpoints come when they are asked for.
+/// A store in memory that only makes checkpoints on demand.
 fn open(vfs: &FaultVfs, durability: Durability) -> Db {
     let options = Options::new().vfs(Arc::new(vfs.clone())).durability(durability).memory_budget(16 << 20);
     options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
@@ -20,7 +20,7 @@ fn put_durably(db: &Db, number: u64) {
     db.write_with(batch, WriteOptions::new().durability(Durability::Sync)).unwrap();
 }
 
-/// Writes and syncs of files that `act` takes.
+/// Number of writes and syncs of files during `act`.
 fn cost(vfs: &FaultVfs, act: impl FnOnce()) -> (u64, u64) {
     let counts = || (vfs.count(Operation::WriteAt), vfs.count(Operation::SyncData));
     let before = counts();
@@ -34,14 +34,14 @@ fn one_durable_put_takes_one_write_and_one_sync() {
     for durability in DURABILITIES {
         let vfs = FaultVfs::over_memory(MemVfs::new());
         let db = open(&vfs, durability);
-        // Makes the files that it goes to.
+        // Creates the files that it writes to.
         (0..2).for_each(|number| put_durably(&db, number));
         for number in 2..40 {
             let cost = cost(&vfs, || put_durably(&db, number));
             assert_eq!(cost, (1, 1), "{durability:?}, put {number}");
         }
         assert_eq!(db.stats().checkpoints, 0, "{durability:?}");
-        // A checkpoint makes neither the journal nor the next put begin anew.
+        // After a checkpoint, neither the journal nor the next put starts a new file.
         db.sync().unwrap();
         let (_, syncs) = cost(&vfs, || put_durably(&db, 40));
         assert_eq!(syncs, 1, "{durability:?}, after a checkpoint");
@@ -61,18 +61,19 @@ fn a_durable_put_beside_dirty_logs_takes_a_sync_for_each_and_one_more() {
         put_durably(&db, 0);
         for round in 1..5u64 {
             keyspaces.iter().for_each(|keyspace| keyspace.put(round.to_be_bytes(), [7; 100]).unwrap());
-            // It is the fifth log.
+            // Its log is the fifth.
             let (_, syncs) = cost(&vfs, || put_durably(&db, round));
             assert!(syncs <= LOGS + 1, "{durability:?}: {syncs} syncs for {LOGS} logs");
             assert!(syncs >= LOGS, "{durability:?}: {syncs} syncs cannot make {LOGS} logs durable");
-            // Nothing else is dirty now.
+            // No other log is dirty now.
             let (_, syncs) = cost(&vfs, || put_durably(&db, round + 100));
             assert_eq!(syncs, 1, "{durability:?}");
         }
     }
 }
 
-/// Whatever the power leaves is a prefix of what was written, with all that was acknowledged as durable.
+/// Any state after a loss of power is a prefix of the writes, with all that were acknowledged as
+/// durable.
 #[test]
 fn durable_puts_among_others_leave_a_prefix() {
     use cantle::vfs::CrashPlan;
@@ -101,13 +102,13 @@ fn durable_puts_among_others_leave_a_prefix() {
     }
 }
 
-/// A program that takes the error for "nothing was written" would do it twice.
+/// A program that takes the error for "nothing was written" would repeat the write.
 #[test]
 fn a_write_whose_checkpoint_fails_took_place_and_the_error_says_so() {
     let vfs = FaultVfs::over_memory(MemVfs::new());
     let db = open(&vfs, Durability::Process);
     let other = db.keyspace("other").unwrap();
-    // Makes the files that it goes to.
+    // Creates the files that it writes to.
     db.put("zero", "0").unwrap();
     other.put("key", "value").unwrap();
     vfs.set_rule(|call| {
@@ -115,7 +116,7 @@ fn a_write_whose_checkpoint_fails_took_place_and_the_error_says_so() {
             call.operation == Operation::WriteAt && call.path.to_string_lossy().contains("MANIFEST-");
         if is_checkpoint { Verdict::Fail(Failure::EIO) } else { Verdict::Pass }
     });
-    // The other log is dirty, so that a sync of one does not do.
+    // The other log is dirty, so that a sync of one is not enough.
     let mut batch = WriteBatch::new();
     batch.put("one", "1");
     let error = db.write_with(batch, WriteOptions::new().durability(Durability::Sync)).unwrap_err();

@@ -1,5 +1,5 @@
-//! Transactions one step at a time: each anomaly that a weaker isolation admits, as the order of steps that shows
-//! it. What many threads do is behind the door `histories` of the fault lab.
+//! Transactions one step at a time: each anomaly that a weaker isolation allows, as the sequence of
+//! steps that shows it. The door `histories` of the fault lab tests many threads.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::{
@@ -44,7 +44,7 @@ fn store_on(vfs: Arc<dyn cantle::vfs::Vfs>) -> Db {
     db
 }
 
-/// Compacts until nothing is left to do, whatever the background does at the same time.
+/// Compacts until no work is left, with any concurrent background work.
 fn settle(db: &Db) {
     let busy = |db: &Db| db.regions().unwrap().iter().any(|chunk| chunk.log_bytes > 0);
     while busy(db) {
@@ -60,7 +60,7 @@ fn keys(range: impl Iterator<Item = Result<(Key, Value)>>) -> Vec<String> {
     range.map(|pair| String::from_utf8(pair.unwrap().0.to_vec()).unwrap()).collect()
 }
 
-/// The keyspace and the key that a commit failed on.
+/// The keyspace and the key on which a commit failed.
 #[track_caller]
 fn conflict(result: Result<()>) -> (String, String) {
     match result {
@@ -79,7 +79,7 @@ fn assert_conflict(result: Result<()>) {
 
 type Write = fn(&Db);
 
-/// What may happen to a chunk between a read and the commit, without changing any value.
+/// Changes of a chunk between a read and the commit that do not change any value.
 fn upheavals() -> [(&'static str, Write); 5] {
     [
         ("nothing", |_| {}),
@@ -165,7 +165,7 @@ fn an_unfounded_total_is_prevented_though_only_a_reader_would_notice() {
     assert_eq!(text(report.get(savings).unwrap()).as_deref(), Some("20"));
     assert_eq!(text(report.get(checking).unwrap()).as_deref(), Some("0"));
     report.commit().unwrap();
-    // With the penalty for an overdraft that the reader saw not to be one.
+    // With the penalty for an overdraft, which the reader had not seen.
     withdraw.put(checking, "-11").unwrap();
     assert_eq!(conflict(withdraw.commit()).1, savings);
 }
@@ -198,7 +198,7 @@ fn phantoms_are_prevented() {
 
 #[test]
 fn a_range_that_was_deleted_is_named() {
-    // In one chunk: of a range over several, the part in one of them is named.
+    // In one chunk: for a range over several, the conflict names the part in one of them.
     let db = Options::new().vfs(Arc::new(MemVfs::new())).open("store").unwrap();
     (0..300).for_each(|n| db.put(filler(n), "").unwrap());
     let tx = db.transaction();
@@ -290,7 +290,8 @@ fn the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed() {
     settle(&db);
     assert_eq!(conflict(tx.commit()).1, "b050");
 
-    // Absent, put, deleted: a conflict while the delete is there, which the background has no reason to sort away.
+    // Absent, put, deleted: a conflict while the delete is there, which the background has no
+    // reason to remove.
     while db.stats().maintenance_queued > 0 {
         std::thread::yield_now();
     }
@@ -305,11 +306,11 @@ fn the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed() {
     db.put("b051", "there").unwrap();
     db.delete("b051").unwrap();
     assert_eq!(conflict(one.commit()).1, "b051");
-    // The rebalance leaves nothing of either, and what was read holds.
+    // The rebalance removes both, and the reads are still valid.
     settle(&db);
     two.commit().unwrap();
 
-    // But what was there is never forgotten while the transaction is open.
+    // But existing pairs are never forgotten while the transaction is open.
     let tx = db.transaction();
     assert!(tx.get("b050").unwrap().is_some());
     tx.put("f052", "").unwrap();
@@ -338,7 +339,7 @@ fn a_range_is_read_as_far_as_it_was_consumed() {
         keys
     };
     let reversed: Vec<_> = ten(90).into_iter().rev().collect();
-    // What lies within and what lies without: the cursor took one step more.
+    // Keys inside and outside of the read range: the cursor took one step more.
     for (read, seen, within, without) in [
         (forward, ten(50), ["b", "b017x", "b018x"], ["ax", "b018y", "b098x"]),
         (backward, reversed, ["b080x", "b0981", "b099"], ["b", "b0791", "c"]),
@@ -369,7 +370,7 @@ fn a_range_is_read_as_far_as_it_was_consumed() {
             }
         }
     }
-    // A range that nobody asked anything has read nothing.
+    // A range that was never advanced has read nothing.
     let tx = db.transaction();
     let range = tx.range(..);
     tx.put("f050", "").unwrap();
@@ -412,7 +413,7 @@ fn a_transaction_reads_its_own_writes() {
     assert_eq!(text(tx.keyspace(&other).get("b").unwrap()).as_deref(), Some("elsewhere"));
     assert_eq!(tx.get_with("b0001", <[u8]>::len).unwrap(), Some(1));
     assert!(tx.keyspace(&other).contains_key("b").unwrap() && !tx.contains_key("b000x").unwrap());
-    // A range has the writes from before it; the transaction may go on writing.
+    // A range sees the writes before it; the transaction may continue to write.
     for pair in tx.range("b".."b006") {
         tx.delete(pair.unwrap().0).unwrap();
     }
@@ -468,7 +469,7 @@ fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_
     let snapshot = db.snapshot();
     let tx = begin();
     assert_eq!(tx.get("c055").unwrap(), None, "which is no look-up of what others wrote");
-    // What others put there meanwhile goes as well.
+    // Pairs that others put there in the meantime are deleted as well.
     db.put("c055", "meanwhile").unwrap();
     other.put("aa", "meanwhile").unwrap();
     tx.commit().unwrap();
@@ -493,7 +494,7 @@ fn a_range_delete_reads_nothing_and_others_reads_conflict_with_it() {
         ("a range", |tx| assert_eq!(tx.range("c05".."c06").count(), 5)),
         ("a range backwards", |tx| assert_eq!(tx.range("c05".."d00").rev().take(3).count(), 3)),
     ];
-    // A part of a chunk, whole chunks, and either with a put into it.
+    // A part of a chunk, whole chunks, and each of these with a put into it.
     for (from, to, put) in
         [("c05", "c09x", false), ("b", "e", false), ("c05", "c09x", true), ("b", "e", true)]
     {
@@ -509,7 +510,8 @@ fn a_range_delete_reads_nothing_and_others_reads_conflict_with_it() {
             if put {
                 tx.put("c0502", "").unwrap();
             }
-            // Before it, though it began later: neither has read what the other writes.
+            // Serialised before the other, though it began later: neither has read a write of the
+            // other.
             blind.commit().unwrap();
             tx.commit().unwrap();
             assert_eq!(keys(db.range("c05".."c052")), if put { vec!["c0502"] } else { vec![] });
@@ -522,7 +524,7 @@ fn a_range_delete_reads_nothing_and_others_reads_conflict_with_it() {
 #[test]
 fn write_skew_by_range_deletes_is_prevented() {
     let db = store();
-    // Each empties what the other has found to be full.
+    // Each empties a range that the other has found to be full.
     let (one, two) = (db.transaction(), db.transaction());
     assert_eq!((one.prefix("b").count(), two.prefix("d").count()), (50, 50));
     one.delete_range("d".."e").unwrap();
@@ -530,14 +532,14 @@ fn write_skew_by_range_deletes_is_prevented() {
     one.commit().unwrap();
     assert_conflict(two.commit());
     assert_eq!((db.prefix("b").count(), db.prefix("d").count()), (50, 0));
-    // What was looked up after it was deleted is the transaction's own.
+    // A look-up after the delete is one of the transaction's own write.
     let tx = db.transaction();
     tx.delete_range("b".."c").unwrap();
     assert!(!tx.contains_key("b050x").unwrap());
     db.put("b050x", "meanwhile").unwrap();
     tx.commit().unwrap();
     assert_eq!(db.prefix("b").count(), 0);
-    // A range delete of nothing is nothing.
+    // A range delete of an empty range has no effect.
     let tx = db.transaction();
     assert!(tx.contains_key("a000x").unwrap());
     tx.delete_range("d".."c").unwrap();
@@ -555,7 +557,7 @@ fn what_is_rolled_back_or_dropped_leaves_no_trace() {
     let mut cursor = tx.cursor("b"..);
     assert!(cursor.seek_to_first().unwrap());
     tx.rollback();
-    // Nobody would validate what they read now.
+    // Reads would not be validated any more.
     assert!(matches!(range.next(), Some(Err(Error::InvalidArgument(_)))));
     assert!(matches!(cursor.next(), Err(Error::InvalidArgument(_))) && cursor.key().is_none());
     let tx = db.transaction();
@@ -662,7 +664,7 @@ fn arguments_and_keyspaces_are_checked() {
     assert!(matches!(tx.commit(), Err(Error::Closed)));
 }
 
-/// Small and capital letters are equal, and what is greater comes first.
+/// Capital and small letters are equal, and greater keys come first.
 struct CaselessBackward;
 
 impl Comparator for CaselessBackward {
@@ -716,7 +718,7 @@ fn a_commit_may_ask_for_more_durability() {
     };
     let db = open(vfs.clone()).unwrap();
     for (key, before) in [("a", None), ("b", Some("c"))] {
-        // Of what was written before it, too.
+        // With writes of the key before it, too.
         before.into_iter().for_each(|before| db.put(before, "1").unwrap());
         let tx = db.transaction();
         tx.put(key, "1").unwrap();
@@ -743,8 +745,8 @@ fn an_open_transaction_hinders_nobody_and_keeps_what_it_sees() {
     tx.commit().unwrap();
 }
 
-/// A write to what a transaction has read cannot slip in between its validation and its commit. The commit is
-/// stopped in its append, when it has been validated.
+/// A write to a key that a transaction has read cannot happen between its validation and its
+/// commit. The commit is stopped in its append, after the validation.
 #[test]
 fn what_was_read_is_held_until_the_commit_is_over() {
     type Read = fn(&Transaction);
@@ -759,7 +761,7 @@ fn what_was_read_is_held_until_the_commit_is_over() {
         let (go_on, gate) = mpsc::channel::<()>();
         let gate = Mutex::new(gate);
         fault.set_rule(move |call| {
-            // The one record of this length.
+            // The only record of this length.
             if call.operation == Operation::WriteAt && call.len > 9_000 && call.len < 9_100 {
                 reached.send(()).unwrap();
                 gate.lock().unwrap().recv().unwrap();
@@ -782,7 +784,7 @@ fn what_was_read_is_held_until_the_commit_is_over() {
             }
             let first = writes.recv().unwrap();
             let second = writes.recv_timeout(Duration::from_millis(100));
-            // Before anything is asserted: else the commit would wait for ever.
+            // Before anything is asserted, as the commit would wait for ever otherwise.
             go_on.send(()).unwrap();
             assert_eq!(first, "c050", "{name} was written to amid the commit");
             assert!(second.is_err(), "{name} was written to amid the commit");

@@ -1,5 +1,5 @@
-//! The kernel fails to write back what was written to a log whose handle is closed, and forgets it with the inode. No sync may
-//! take what is lost for durable.
+//! The kernel fails to write back data of a log whose handle is closed, and forgets the failure
+//! with the inode. No sync may report the lost data as durable.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs, WriteBackVfs};
@@ -39,7 +39,8 @@ fn what_an_evicted_inode_forgot_is_not_taken_for_durable() {
             });
             let db = open(Arc::new(vfs), durability);
             let other = db.keyspace("other").unwrap();
-            // The first append goes to the log, or to memory if the store is buffered: then the log has a header only.
+            // The first append goes to the log, or to memory if the store is buffered: then the log
+            // only has a header.
             db.put("key", [7; 100]).unwrap();
             let written = logs(&kernel);
             assert_eq!(written.len(), 1);
@@ -59,19 +60,20 @@ fn what_an_evicted_inode_forgot_is_not_taken_for_durable() {
                     "{durability:?}, {remembers}: a sync succeeded, and then the power failed: {found:?}"
                 );
             }
-            // Otherwise nothing failed here.
+            // If the kernel does not remember it, no call failed here.
             assert!(!remembers || synced.is_err(), "{durability:?}: the failure was not reported");
         }
     }
 }
 
-/// What nothing else keeps in mind is synced by the write itself. Where that fails, nobody knows what the log has on disk.
+/// Data that no structure remembers are synced by the write itself. If that fails, the state of the
+/// log on disk is unknown.
 #[test]
 fn a_write_whose_own_sync_fails_makes_the_store_read_only() {
     let vfs = FaultVfs::over_memory(MemVfs::new());
     let db = Options::new().write_buffer(false).vfs(Arc::new(vfs.clone())).open("store").unwrap();
     db.put("a", "1").unwrap();
-    // From here on nothing is kept in mind of the log.
+    // From here on the store remembers nothing unsynced of the log.
     db.sync().unwrap();
     vfs.set_rule(|call| {
         let is_log = call.path.extension().is_some_and(|extension| extension == "log");

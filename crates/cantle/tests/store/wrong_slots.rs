@@ -1,5 +1,6 @@
-//! A slot of the write buffer whose word is wrong, though its check of eight bits is right: one wrong word in 256 is like that. Records have
-//! checksums of their own, which go by the store, the file and the place: so what is read is right, and what is gone was buffered there.
+//! A slot of the write buffer whose word is wrong, though its 8-bit check is right, as in one of
+//! 256 wrong words. Records have checksums of their own, which include the store, the file and the
+//! offset. Hence reads return right data, and only data that were buffered there are lost.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
@@ -15,7 +16,7 @@ const WRITE_BUFFER: &str = "/store/WRITE-BUFFER";
 const HEAD_BYTES: u64 = 4096;
 const KEYSPACES: [&str; 2] = ["one", "two"];
 const KEYS: u64 = 12;
-/// These are in logs that were synced.
+/// Number of keys in logs that were synced.
 const DURABLE: u64 = 4;
 
 fn open(vfs: &MemVfs) -> Db {
@@ -43,7 +44,7 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// The word of a slot for this log, with a check that is right.
+/// The word of a slot for this log, with a right check.
 fn word(log: u64, base: u64, len: u64) -> u64 {
     let fields = base << 24 | len;
     let check = (log ^ fields).to_le_bytes().into_iter().fold(0, |check, byte| check ^ byte);

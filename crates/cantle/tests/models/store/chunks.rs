@@ -1,5 +1,5 @@
-//! Chunks of the model: puts, batches, gets and scans, in the order of the library's steps (`chunk/write.rs`,
-//! `db/commit.rs`, `chunk/walk.rs`).
+//! Chunks of the model: puts, batches, gets and scans, in the order of the library's steps
+//! (`chunk/write.rs`, `db/commit.rs`, `chunk/walk.rs`).
 
 mod maintenance;
 
@@ -69,7 +69,7 @@ impl Run {
         FileRecord { file: self.file().id, is_log, span: self.span.clone() }
     }
 
-    /// What can be seen, newest first.
+    /// The visible entries, newest first.
     fn entries(&self, disk: &Disk) -> Vec<Entry> {
         let entries = match &self.source {
             Source::Log(log) => {
@@ -92,7 +92,7 @@ struct RunStack {
 }
 
 impl RunStack {
-    /// Of each key what can be seen, newest first.
+    /// For each key the visible entries, newest first.
     fn entries(&self, disk: &Disk) -> [Vec<Entry>; KEYS.len()] {
         let mut of_keys: [Vec<Entry>; KEYS.len()] = Default::default();
         for entry in self.files.iter().flat_map(|file| file.entries(disk)) {
@@ -157,7 +157,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Chunks that begin at these keys, and lowest.
+    /// Chunks that begin at these keys, and at the lowest key.
     pub fn new(starts: &[&'static [u8]], fault: Fault) -> Self {
         let starts: Vec<_> = starts.iter().map(|key| Bytes::from_static(key)).collect();
         let bounds = || std::iter::once(None).chain(starts.iter().cloned().map(Some)).chain([None]);
@@ -182,7 +182,7 @@ impl Chunks {
         self.next_chunk.fetch_add(1, Relaxed)
     }
 
-    /// Writes these keys, in order, to one value, and shows all at once.
+    /// Writes these keys, in order, with one value, and makes all visible at once.
     pub fn write(&self, keys: &[usize], value: u64) {
         let mut chunks: Vec<(Arc<Chunk>, Vec<usize>)> = Vec::new();
         for &key in keys {
@@ -291,7 +291,7 @@ impl Chunks {
         }
     }
 
-    /// The same from the end.
+    /// The same in reverse.
     pub fn walk_back(&self, at: u64) -> Vec<(usize, u64)> {
         let mut pairs = Vec::new();
         let mut upto: Option<Bytes> = None;

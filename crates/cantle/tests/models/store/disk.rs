@@ -1,8 +1,9 @@
-//! The disk of the model: files, the manifest, the journal, and what of them outlives the process or the machine. Beside
-//! it the history of what was written, which what is found again is compared with.
+//! The disk of the model: files, the manifest, the journal, and the parts of them that survive the
+//! death of the process or of the machine. It also has the history of all writes, with which the
+//! recovered state is compared.
 //!
-//! Each step is one moment, with a switch of threads possible before it. What a recovery finds is looked at in one moment,
-//! too: of what was not synced nothing is there, and names that were removed are gone.
+//! Each step is atomic, with a possible switch of threads before it. A recovery is checked in one
+//! step, too: unsynced data are all lost, and removed names are gone.
 
 use crate::manifest::{CheckpointEdit, SegmentEdit};
 use crate::mvcc::recovery_table::{DeadBatches, EpochBatches, RecoveryTable};
@@ -19,12 +20,12 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// All is of one epoch.
+/// All entries are of one epoch.
 const EPOCH: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Which of `KEYS`.
+    /// Index in `KEYS`.
     pub key: usize,
     pub version: u64,
     pub value: u64,
@@ -32,7 +33,7 @@ pub struct Entry {
     pub batch: u64,
 }
 
-/// What the manifest knows of a chunk.
+/// The manifest's record of a chunk.
 #[derive(Debug, Clone)]
 pub struct ChunkRecord {
     pub id: u64,
@@ -58,7 +59,7 @@ pub enum Edit {
 #[derive(Debug, Clone, Default)]
 struct Content {
     entries: Vec<Entry>,
-    /// How many of them are durable; and whether the name is.
+    /// Number of entries that are durable. `is_named` is true if the name is durable.
     synced: usize,
     is_named: bool,
 }
@@ -67,22 +68,23 @@ struct Content {
 struct State {
     files: BTreeMap<u64, Content>,
     edits: Vec<Edit>,
-    /// So many edits are durable: up to a checkpoint.
+    /// Number of durable edits: up to a checkpoint.
     durable_edits: usize,
-    /// Batches that the journal shows as committed, and how many of them are durable.
+    /// Batches that are committed in the journal, and the number of them that are durable.
     committed: Vec<u64>,
     durable_committed: usize,
-    /// All that was ever written, and of each key the last value whose put has returned.
+    /// All entries ever written, and for each key the last value whose put has returned.
     history: Vec<Entry>,
     completed: [u64; KEYS.len()],
 }
 
-/// What is found again.
+/// The state that a recovery finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Crash {
-    /// The process died: all is there.
+    /// The process died: everything is there.
     Process,
-    /// The power failed; of the last record of the manifest, whose sync may be under way, this much is there.
+    /// The power failed. The last record of the manifest may be in its sync; this number of its
+    /// edits is there.
     Power { edits: usize },
 }
 
@@ -100,7 +102,7 @@ impl Disk {
         Arc::new(Self { state: std::sync::Mutex::new(state), steps: AtomicU64::new(0), fault })
     }
 
-    /// Not a step.
+    /// Access without a step.
     fn look(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +112,7 @@ impl Disk {
         self.look()
     }
 
-    /// One record: all of it is there or nothing.
+    /// Appends one record, which is there completely or not at all.
     pub fn append(&self, file: u64, record: &[Entry]) {
         {
             let mut state = self.step();
@@ -120,13 +122,13 @@ impl Disk {
         self.check([0; KEYS.len()]);
     }
 
-    /// Of the manifest.
+    /// Appends an edit to the manifest.
     fn append_edit(&self, edit: Edit) {
         self.step().edits.push(edit);
         self.check([0; KEYS.len()]);
     }
 
-    /// A whole table, durable but for its name.
+    /// Writes a complete table, durable except for its name.
     pub fn write_table(&self, file: u64, entries: Vec<Entry>) {
         let mut state = self.step();
         let content = state.file(file);
@@ -162,7 +164,7 @@ impl Disk {
         self.look().completed
     }
 
-    /// Of each key the newest value up to this version.
+    /// For each key the newest value up to this version.
     pub fn values_at(&self, version: u64) -> [u64; KEYS.len()] {
         self.look().values_at(version)
     }
@@ -171,8 +173,8 @@ impl Disk {
         self.look().files.keys().copied().collect()
     }
 
-    /// Looks at what would be found if the process died now, or the power failed. `durable`: what must outlive a loss of
-    /// power.
+    /// Checks the state that would be found if the process died now, or the power failed. `durable`
+    /// are the values that must survive a loss of power.
     pub fn check(&self, durable: [u64; KEYS.len()]) {
         let state = self.look().clone();
         let found = state.recover(Crash::Process);
@@ -203,7 +205,8 @@ impl State {
         values
     }
 
-    /// Of each key the value that is found. All of one version are there, or, of a process, all that was written.
+    /// For each key the recovered value. All entries up to one version must be there; after the
+    /// death of a process, all entries that were written.
     fn recover(&self, crash: Crash) -> [u64; KEYS.len()] {
         let edits = match crash {
             Crash::Process => &self.edits[..],
@@ -295,7 +298,7 @@ impl State {
     }
 }
 
-/// The manifest, with the lock of the original.
+/// The manifest, with the same lock as the original.
 pub struct Manifest {
     disk: Arc<Disk>,
     inner: Mutex<()>,

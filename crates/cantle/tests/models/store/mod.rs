@@ -1,18 +1,21 @@
-//! The whole store, reduced to what orders it: puts, batches, scans, rebalances, splits, merges and checkpoints together,
-//! with power losses and killed processes at any moment. Versions, pending operations, commit cells, what a merge keeps,
-//! the chunk index, key spans, the life of files, checkpoints and the recovery table are the library's own; logs and
-//! tables are vectors (`disk`), and the steps of chunks (`chunks`) are those of the library, in its order.
+//! The whole store, reduced to its order: puts, batches, scans, rebalances, splits, merges and
+//! checkpoints together, with power losses and killed processes at any moment. Versions, pending
+//! operations, commit cells, the choice of entries that a merge keeps, the chunk index, key spans,
+//! the life of files, checkpoints and the recovery table are the library's own. Logs and tables are
+//! vectors (`disk`), and the steps of chunks (`chunks`) are those of the library, in its order.
 //!
-//! What holds:
+//! Properties:
 //!
-//! * A scan finds each key once, in order, whatever is split and merged on its way; it has every put that had returned
-//!   before it began, nothing less than a scan before it, no later put without an earlier one, batches whole; and it finds
-//!   the same again, in the other direction.
-//! * Who has put finds it.
-//! * At any moment, what a loss of power leaves is all of the writes up to one version and nothing else: in chunks that
-//!   tile the keys, in files that are there, as long as was recorded. It has all that had returned before a checkpoint
-//!   that is done. What a killed process leaves has every put that has returned.
-//! * A file is there for as long as anybody refers to it or reads it, and no longer than to the next checkpoint.
+//! * A scan finds each key once, in order, with any concurrent splits and merges. It has every put
+//!   that had returned before it began, nothing less than a scan before it, no later put without an
+//!   earlier one, and complete batches. It finds the same again in the other direction.
+//! * A thread finds its own puts.
+//! * At any moment, the state that a loss of power leaves has exactly all of the writes up to one
+//!   version: in chunks that tile the keys, in files that exist with their recorded lengths. It has
+//!   all writes that had returned before a completed checkpoint. The state that a killed process
+//!   leaves has every put that has returned.
+//! * A file exists for as long as a structure refers to it or a reader reads it, and no longer than
+//!   until the next checkpoint.
 
 mod chunks;
 mod disk;
@@ -35,45 +38,45 @@ const SINGLE: [usize; 2] = [0, 2];
 /// Written as one, by another.
 const BATCH: [usize; 2] = [1, 3];
 
-/// What may be got wrong.
+/// An error in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
     /// A scan does not wait for pending operations.
     SkipsPendingWait,
-    /// A rebalance does not ask which versions are open.
+    /// A rebalance does not ask for the open versions.
     AsksNobody,
-    /// A rebalance asks before it seals the log.
+    /// A rebalance asks for them before it seals the log.
     AsksBeforeSealing,
-    /// A put does not look whether its chunk was replaced.
+    /// A put does not check if its chunk was replaced.
     PutsIntoRetired,
-    /// A split does not say that the chunk was replaced.
+    /// A split does not mark the old chunk as replaced.
     DoesNotRetire,
-    /// A split shows the new chunks before they have their files.
+    /// A split publishes the new chunks before they have their files.
     FlipsIndexBeforeFiles,
-    /// A split shows the new chunks before the manifest knows them.
+    /// A split publishes the new chunks before they are in the manifest.
     TellsTheManifestLast,
-    /// A rebalance lets go of the old files before the manifest knows the new ones.
+    /// A rebalance releases the old files before the new ones are in the manifest.
     ReleasesBeforeTelling,
-    /// A merge takes the locks of neighbours in the other order than everybody else.
+    /// A merge takes the locks of neighbours in the opposite order of all other threads.
     LocksTheRightOneFirst,
     /// A merge takes the lock of the left neighbour only.
     DoesNotLockTheRightOne,
-    /// A merge lets the files of each neighbour speak for the keys of the other.
+    /// A merge applies the files of each neighbour to the keys of the other.
     JoinsUnderOneSpan,
-    /// A checkpoint takes its version and does not wait for the writes that belong to it.
+    /// A checkpoint takes its version and does not wait for the writes of that version.
     RecordsBeforeWaiting,
     /// A checkpoint does not count as an open snapshot.
     CheckpointIsNoSnapshot,
     /// A checkpoint's record counts as durable before it is synced.
     DoesNotSyncTheRecord,
-    /// A put says that its log has to be synced once it is no longer announced.
+    /// A put marks its log as dirty only when the put is no longer announced.
     MarksDirtyLate,
     /// A batch takes its number before it is announced.
     NumbersBatchesEarly,
 }
 
-/// How often chunks were rebalanced, split and merged, in all schedules.
+/// Number of rebalances, splits and merges, in all schedules.
 #[derive(Debug, Default)]
 pub struct Done {
     pub rebalances: AtomicUsize,
@@ -100,7 +103,7 @@ fn scan(store: &Chunks, done: &Done, before: &mut [u64; KEYS.len()]) {
     }
     assert!(values[SINGLE[0]] >= values[SINGLE[1]], "broken: a scan has a put and not the one before it");
     assert!(BATCH.iter().all(|&key| values[key] == values[BATCH[0]]), "broken: a scan has half a batch");
-    // Between the two, what others wrote meanwhile is merged with what the scan has seen.
+    // Between the two scans, concurrent writes are merged with the entries that the scan has seen.
     count(
         &done.rebalances,
         store.rebalance(&store.index.find(KEYS[completed[0] as usize % KEYS.len()]), None),
@@ -112,8 +115,8 @@ fn scan(store: &Chunks, done: &Done, before: &mut [u64; KEYS.len()]) {
     *before = values;
 }
 
-/// One thread puts two keys in turn, one writes batches of two others, so often each; one rebalances, splits and merges,
-/// another merges, one makes checkpoints, and one scans.
+/// One thread puts two keys in turn, one writes batches of two others, `puts` times each; one
+/// rebalances, splits and merges, another merges, one makes checkpoints, and one scans.
 pub fn everything(puts: u64, scans: usize, checkpoints: usize, fault: Fault, done: &std::sync::Arc<Done>) {
     let store = Arc::new(Chunks::new(&[b"k"], fault));
     let spawn = |run: fn(&Chunks, &Done, u64), times: u64| {

@@ -1,5 +1,5 @@
-//! What a checkpoint of the library works on, reduced: its versions, files, manifest and journal are there, the rest
-//! does nothing.
+//! The library's substrate of checkpoints, reduced: versions, files, manifest and journal work, the
+//! rest does nothing.
 
 use super::Fault;
 use super::disk::{Disk, DiskVfs, Manifest};
@@ -49,7 +49,7 @@ impl Substrate {
     pub fn forget_gone(&self) {}
 }
 
-/// The library's versions, as checkpoints ask for them.
+/// The library's versions, in the form that checkpoints use.
 pub struct Versions {
     pub mvcc: Arc<Mvcc>,
     fault: Fault,
@@ -57,7 +57,7 @@ pub struct Versions {
 
 pub struct CheckpointSnapshot {
     version: u64,
-    /// Held for its end.
+    /// Held until it is dropped.
     _guard: Option<SnapshotGuard>,
 }
 

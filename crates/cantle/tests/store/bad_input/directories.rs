@@ -1,4 +1,4 @@
-//! Paths that hold no store, another's store, or one of another time.
+//! Paths without a store, with a store of another kind, or of another version.
 
 use super::{files, open, options, read_file, write_file};
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
@@ -88,7 +88,8 @@ fn a_keyspace_opens_with_its_own_comparator_only() {
     assert_eq!((reverse.comparator_name(), default.comparator_name()), ("other", "cantle.bytewise"));
 }
 
-/// Else its keyspace would open without it, in another order than its keys lie.
+/// With this name its keyspace would open without the comparator, in another order than that of its
+/// keys.
 #[test]
 fn no_comparator_has_the_name_of_the_bytewise_order() {
     struct Bytewise;
@@ -110,7 +111,8 @@ fn no_comparator_has_the_name_of_the_bytewise_order() {
     assert_eq!(db.keyspaces().unwrap(), ["default"]);
 }
 
-/// A store whose every file is of use: logs, tables and, thanks to a batch over two keyspaces, a journal.
+/// A store that needs each of its files: logs, tables and, because of a batch over two keyspaces, a
+/// journal.
 pub fn killed_store() -> MemVfs {
     let vfs = MemVfs::new();
     let db = options(&vfs).durability(cantle::Durability::Sync).open("store").unwrap();

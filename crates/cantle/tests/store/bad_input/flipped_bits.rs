@@ -1,4 +1,5 @@
-//! A flipped bit in one file. What is read of it is right, or an error: the fault lab's door `damage` sees to that.
+//! A flipped bit in one file. The fault lab's door `damage` checks that reads return the right data
+//! or an error.
 
 use super::{files, options, read_file};
 use cantle::vfs::{MemVfs, OpenMode, Vfs};

@@ -1,4 +1,4 @@
-//! Handles used after what they stand for is gone, or in the wrong place.
+//! Handles that are used after their object is gone, or with the wrong store.
 
 use super::{open, options};
 use cantle::vfs::MemVfs;

@@ -1,4 +1,4 @@
-//! What is no store, or is in use.
+//! Directories that are not stores, and stores that are in use.
 
 use super::stores::{End, plain};
 use super::{bytes_of, options, write_file};

@@ -7,17 +7,18 @@ use cantle::{Compression, Durability};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Entries of a block of 4 KiB, as long as those of these tests are; versions of a key take more.
+/// Maximum number of entries of a block of 4 KiB, with the lengths of these tests; versions of a
+/// key take more space.
 const BLOCK_ENTRIES: usize = 60;
 
 fn kind(bytes: &[u8]) -> Option<u8> {
     bytes.starts_with(b"CANTLE\0").then(|| bytes[7])
 }
 
-/// Keys that a range delete of these tests covers, and brings back when it is lost.
+/// Number of keys that a range delete of these tests covers, and that come back when it is lost.
 const RANGE_KEYS: usize = 4;
 
-/// Where a table's data ends.
+/// The end of a table's data.
 fn data_end(table: &[u8]) -> usize {
     let footer = &table[table.len() - 32..];
     u64::from_le_bytes(footer[..8].try_into().unwrap()) as usize
@@ -48,11 +49,11 @@ fn a_flipped_bit_costs_one_block_or_record() {
                 assert!(astray <= most, "{what}: {astray} pairs are astray");
                 let described = at < 64 || (kind == b'T' && at >= data_end(&bytes));
                 assert!(!described || astray == 0, "{what}: what describes a table is not needed");
-                // The last record of what was not durable yet looks as if it was torn.
+                // The last record that was not durable yet looks as if it was torn.
                 let torn = end == End::Killed && kind == b'L';
                 if torn || !report.damage.is_empty() { told += 1 } else { untold.push(at) }
             }
-            // Unless nobody reads the file: what it held was dropped.
+            // Unless the file is not read at all, as its contents were dropped.
             assert!(told == 0 || untold.is_empty(), "{end:?}: {}, {untold:?} not told", path.display());
         }
         assert!(tables > 5 && logs > 5, "{tables} and {logs} flips cost something");
@@ -98,7 +99,7 @@ fn whatever_is_damaged_what_is_left_is_right() {
         assert!(db.verify().unwrap().is_ok(), "{what}");
         let found = super::content(&db);
         for (name, pairs) in &found {
-            // Whatever became of its name.
+            // The name of the keyspace may be lost.
             let name = match name.as_str() {
                 "lost-2" => "other",
                 "lost-4" => "dropped",
@@ -114,8 +115,9 @@ fn whatever_is_damaged_what_is_left_is_right() {
             }
         }
         let is_told = !report.damage.is_empty() || !report.left_out.is_empty();
-        // The tail of what was not durable may be torn. That a store was closed say two: its last checkpoint, and the page cache's
-        // block. Without both it is as one that lost power before.
+        // The tail of data that were not durable may be torn. Two places record that a store was
+        // closed: its last checkpoint, and the page cache's block. Without both it looks like one
+        // that lost power before.
         let is_like_torn = end == End::Killed || what.contains("MANIFEST") && what.contains("PAGECACHE");
         assert!(is_told || is_like_torn || found == expected, "{what}: {report:?}");
         if !what.contains("MANIFEST") && end == End::Closed {
@@ -124,7 +126,7 @@ fn whatever_is_damaged_what_is_left_is_right() {
     }
 }
 
-/// Numbers that look random, always the same.
+/// Pseudorandom numbers, the same in each run.
 fn fastrand(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -133,7 +135,7 @@ fn fastrand(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// Without its index a table gives up all blocks but the damaged one.
+/// Without its index a table gives all blocks except the damaged one.
 #[test]
 fn blocks_are_found_without_an_index() {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd(3)] {
@@ -199,7 +201,8 @@ fn pages_that_cannot_be_read_cost_no_more_than_what_is_on_them() {
     }
 }
 
-/// The manifest knows whose a log is: its header may be gone altogether, and what is buffered for it goes to it.
+/// The manifest knows the owner of a log: the log's header may be lost, and data buffered for it
+/// are appended to it.
 #[test]
 fn a_log_without_its_header_has_all_that_was_buffered() {
     let (vfs, _) = plain(400, End::Killed);
@@ -210,7 +213,7 @@ fn a_log_without_its_header_has_all_that_was_buffered() {
     for path in logs.filter(|log| left_behind.iter().all(|left| left.path != *log)) {
         let damaged = vfs.kill();
         let mut bytes = read_file(&damaged, &path);
-        // Of a keyspace that was dropped nobody needs a log, which goes as soon as the background comes to it.
+        // A log of a dropped keyspace is not needed, and is removed in the background.
         if bytes.len() < 64 || !is_of_one_of(&vfs, &bytes) {
             continue;
         }
@@ -223,15 +226,16 @@ fn a_log_without_its_header_has_all_that_was_buffered() {
     assert!(damaged_logs > 0);
 }
 
-/// Whether a file is of a keyspace that is there.
+/// True if a file belongs to an existing keyspace.
 fn is_of_one_of(vfs: &MemVfs, file: &[u8]) -> bool {
     let db = options(&vfs.kill()).open("store").unwrap();
     let keyspace = u32::from_le_bytes(file[12..16].try_into().unwrap());
-    // Numbered from 1 on, in the order of their creation; the dropped one was the last.
+    // Numbered from 1, in the order of their creation; the dropped one was the last.
     keyspace as usize <= db.keyspaces().unwrap().len()
 }
 
-/// Nothing of the log itself is needed for what is buffered behind its end, only that the manifest knows it, or that its header is there.
+/// Data that are buffered for the end of a log only need the log's entry in the manifest, or its
+/// header, not the rest of the log.
 #[test]
 fn what_was_buffered_for_a_log_that_is_gone_or_cut_is_saved() {
     let (vfs, history) = plain(400, End::Killed);
@@ -269,7 +273,7 @@ fn what_was_buffered_for_a_log_that_is_gone_or_cut_is_saved() {
     assert!(lost > 0, "all was buffered");
 }
 
-/// What was buffered when the process was killed is part of the store.
+/// Data that were buffered when the process was killed are part of the store.
 #[test]
 fn damage_of_the_write_buffer_is_told_by_verify_and_repair() {
     let (vfs, history) = plain(400, End::Killed);

@@ -1,9 +1,9 @@
-//! A repair that does not come to its end.
+//! A repair that does not complete.
 
 use super::*;
 use cantle::vfs::{Failure, FaultVfs, Operation, Verdict};
 
-/// Else it would be taken for all that could be saved.
+/// An incomplete repair must not look like everything that could be saved.
 #[test]
 fn what_an_interrupted_repair_leaves_is_no_store() {
     let vfs = MemVfs::new();
@@ -28,7 +28,7 @@ fn what_an_interrupted_repair_leaves_is_no_store() {
         });
         let repaired = cantle::Db::repair("store", "new", options(&left).vfs(Arc::new(fault.clone())));
         if repaired.is_ok() {
-            // Some calls may fail without harm; behind the last nothing does.
+            // Some calls may fail without harm; after the last call no call fails.
             assert_eq!(opened_at(&left, "new").unwrap(), opened(&left));
             if nth > 200 {
                 return;
@@ -36,12 +36,12 @@ fn what_an_interrupted_repair_leaves_is_no_store() {
             continue;
         }
         match opened_at(&left, "new") {
-            // Whole, but perhaps not durable as a store.
+            // Complete, but perhaps not durable as a store.
             Ok(found) => {
                 assert!(found == opened(&left), "call {nth} failed, and what there is looks like all")
             }
             Err(cantle::Error::NotAStore { what, .. }) => assert!(what.contains("repair again"), "{what}"),
-            // Before it had begun.
+            // The failure was before the repair began.
             Err(error) => assert!(matches!(error, cantle::Error::NotFound { .. }), "{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! What no checkpoint covers is kept on demand, as far as it is there.
+//! On demand a repair keeps data that no checkpoint covers, as far as they exist.
 
 use super::{Content, content, opened, options};
 use cantle::vfs::{CrashPlan, MemVfs, Vfs};
@@ -41,14 +41,14 @@ fn write(db: &Db, from: u64, to: u64) {
     }
 }
 
-/// The machine came down and lost nothing, as after a clean unmount.
+/// The machine stopped and lost nothing, as after a clean unmount.
 fn unmounted(vfs: &MemVfs) -> MemVfs {
     vfs.crash(&CrashPlan::KEEP_ALL)
 }
 
 #[test]
 fn all_that_is_there_is_kept() {
-    // Splits and rebalances come after the checkpoint in the longer ones.
+    // In the longer ones, splits and rebalances come after the checkpoint.
     for (synced, writes, buffered) in [(200, 400, true), (1, 250, false), (900, 4000, true)] {
         let vfs = MemVfs::new();
         let keyspace =
@@ -69,7 +69,7 @@ fn all_that_is_there_is_kept() {
         assert!(content == all, "{synced} {writes} {report:?}");
         assert!(report.is_ok(), "{report:?}");
         assert!(report.notes.iter().any(|note| note.contains("gaps")), "{report:?}");
-        // Unless it is asked for, the same is left out, and said to be there.
+        // Without the option, the same data are left out, and reported as existing.
         let plain = Db::repair("store", "plain", options(&found)).unwrap();
         assert!(plain.notes.iter().any(|note| note.contains("keep-left-behind")), "{plain:?}");
         drop(db);
@@ -91,7 +91,8 @@ fn a_process_without_a_checkpoint_of_its_own_is_kept_too() {
     drop(db);
 }
 
-/// After a real loss of power some is missing: what is kept is some of what was written, and nothing else.
+/// After a real loss of power some data are missing: a subset of the writes is kept, and nothing
+/// else.
 #[test]
 fn of_what_the_power_took_in_part_the_rest_is_kept() {
     for seed in 0..40 {
@@ -123,14 +124,14 @@ fn where_nothing_was_left_behind_keeping_changes_nothing() {
     let db = slow(&vfs).open("store").unwrap();
     write(&db, 0, 400);
     let all = content(&db);
-    // The process alone died.
+    // Only the process died.
     let (killed, report) = kept(&vfs.kill());
     assert!(killed == all && report.is_ok() && report.notes.is_empty(), "{report:?}");
     db.close().unwrap();
     drop(db);
     let (closed, report) = kept(&unmounted(&vfs));
     assert!(closed == all && report.is_ok() && report.notes.is_empty(), "{report:?}");
-    // The journal has all that was acknowledged.
+    // The journal has all acknowledged writes.
     let vfs = MemVfs::new();
     let db = slow(&vfs).durability(Durability::Sync).open("store").unwrap();
     write(&db, 0, 400);

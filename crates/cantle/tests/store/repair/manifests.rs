@@ -1,4 +1,4 @@
-//! Manifests that are damaged, or of another time.
+//! Manifests that are damaged, or older than the files.
 
 use super::stores::{End, key, plain};
 use super::{check, files, opened, options, read_file, repaired, write_file};
@@ -9,7 +9,7 @@ fn manifest(vfs: &MemVfs) -> PathBuf {
     files(vfs).into_iter().find(|path| path.to_string_lossy().contains("MANIFEST")).unwrap()
 }
 
-/// What can be read of a damaged manifest is used: names, and what died.
+/// The readable parts of a damaged manifest are used: names, and which versions are dead.
 #[test]
 fn names_outlive_damage_elsewhere_in_the_manifest() {
     for end in [End::Closed, End::Killed] {
@@ -24,7 +24,7 @@ fn names_outlive_damage_elsewhere_in_the_manifest() {
             let damaged = vfs.kill();
             write_file(&damaged, &path, &flipped);
             let (mut found, report) = repaired(&damaged);
-            // The flip may have hit a name.
+            // The flip may have hit a keyspace's name.
             for (lost, name) in [("lost-2", "other"), ("lost-3", "empty")] {
                 if let Some(pairs) = found.remove(lost) {
                     found.insert(name.into(), pairs);
@@ -34,7 +34,7 @@ fn names_outlive_damage_elsewhere_in_the_manifest() {
             let what = format!("{end:?}: flip at {at}");
             check(&expected, &found, &report, &history, &what);
             damaged_manifests += usize::from(!report.damage.is_empty());
-            // Nothing but what had been deleted is astray.
+            // Only pairs that had been deleted are wrong.
             for (name, pairs) in &expected {
                 for (key, value) in pairs {
                     assert!(found[name].get(key) == Some(value), "{what}: {}", String::from_utf8_lossy(key));
@@ -45,7 +45,7 @@ fn names_outlive_damage_elsewhere_in_the_manifest() {
     }
 }
 
-/// A manifest of before, put in the place of the present one: files that it names are gone, and others are there.
+/// An older manifest replaces the present one: some of its files are gone, and other files exist.
 #[test]
 fn an_older_manifest_does_not_hide_newer_files() {
     let (vfs, mut history) = plain(600, End::Closed);
@@ -79,8 +79,8 @@ fn an_older_manifest_does_not_hide_newer_files() {
     }
 }
 
-/// A killed process leaves every edit that it wrote: one that others follow was damaged since, and must not be taken for
-/// the end. Repair goes by the files then.
+/// A killed process leaves every edit that it wrote. An edit that others follow was damaged later,
+/// and must not be taken for the end. Repair uses the files then.
 #[test]
 fn an_edit_that_others_follow_is_no_end() {
     let vfs = MemVfs::new();

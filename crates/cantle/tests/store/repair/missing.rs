@@ -1,4 +1,4 @@
-//! Files that are gone, cut off, exchanged, or of another store.
+//! Files that are missing, truncated, exchanged, or from another store.
 
 use super::stores::{ENDS, End, key, plain};
 use super::{History, check, files, opened, options, read_file, repaired, write_file};
@@ -16,7 +16,8 @@ fn each_file_may_be_missing() {
             damaged.remove(&path).unwrap();
             let what = format!("{end:?} without {}", path.display());
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            // Without it nobody knows that the page cache outlived the process: what counts is the last checkpoint.
+            // Without this file it is unknown that the page cache outlived the process, so the last
+            // checkpoint counts.
             let expected = if name == "PAGECACHE" || name == "WRITE-BUFFER" {
                 opened(&damaged)
             } else {
@@ -36,8 +37,9 @@ fn each_file_may_be_missing() {
     }
 }
 
-/// Where tables are missing, and others are there that the manifest does not know, repair goes by the files. What is in the journal since
-/// the last checkpoint is applied again all the same, and what only the missing table had is told.
+/// If tables are missing, and others exist that the manifest does not know, repair uses the files.
+/// The journal's writes since the last checkpoint are applied again all the same, and data that
+/// only the missing table had are reported.
 #[test]
 fn a_journal_counts_though_the_manifest_does_not_fit() {
     const PAIRS: usize = 600;
@@ -81,7 +83,7 @@ fn a_journal_counts_though_the_manifest_does_not_fit() {
     assert!(misfits > 0, "no manifest did not fit");
 }
 
-/// Names are in the manifest only.
+/// Only the manifest has names.
 fn renamed(found: super::Content) -> super::Content {
     let mut named = found;
     for (lost, name) in [("lost-2", "other"), ("lost-3", "empty")] {
@@ -110,10 +112,10 @@ fn each_file_may_be_cut_off_anywhere() {
                 let what = format!("{end:?}: {} cut off at {len}", path.display());
                 let (found, report) = repaired(&damaged);
                 if name.starts_with("MANIFEST") {
-                    // The last checkpoint that is left may be older than the files.
+                    // The last checkpoint that remains may be older than the files.
                     continue;
                 }
-                // The end of a log that was not durable yet may have been torn.
+                // The end of a log that was not durable yet may be torn.
                 let torn = end == End::Killed && (name.ends_with(".log") || name.ends_with(".journal"));
                 if !torn {
                     check(&expected, &found, &report, &history, &what);

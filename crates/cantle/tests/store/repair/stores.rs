@@ -1,11 +1,11 @@
-//! Stores to be repaired, with files of every kind.
+//! Stores to repair, with files of every kind.
 
 use super::{History, options};
 use cantle::vfs::{CrashPlan, MemVfs};
 use cantle::{ChunkOptions, Compression, Db, Durability, Keyspace, KeyspaceOptions, Options, WriteBatch};
 use std::time::Duration;
 
-/// How the last process ended.
+/// The end of the last process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Closed,
@@ -37,7 +37,7 @@ impl Writer<'_> {
         self.keyspace.put(key, value).unwrap();
     }
 
-    /// One write of several operations.
+    /// One write with several operations.
     fn batch(&mut self, numbers: impl Iterator<Item = usize>, generation: usize) {
         let mut batch = WriteBatch::new();
         for n in numbers {
@@ -49,8 +49,9 @@ impl Writer<'_> {
     }
 }
 
-/// A store of `n` keys in each of two keyspaces, over two openings: tables, logs over them with and without an index,
-/// batches that span logs, deletes of both kinds, a keyspace that is empty, and one that was dropped.
+/// A store of `n` keys in each of two keyspaces, written in two openings: tables, logs over them
+/// with and without an index, batches that span logs, deletes of both kinds, an empty keyspace, and
+/// a dropped one.
 pub fn store(n: usize, end: End, durability: Durability, compression: Compression) -> (MemVfs, History) {
     let vfs = MemVfs::new();
     let mut history = History::default();
@@ -126,12 +127,12 @@ pub fn store(n: usize, end: End, durability: Durability, compression: Compressio
     (ended, history)
 }
 
-/// The usual one.
+/// The store that most tests use.
 pub fn plain(n: usize, end: End) -> (MemVfs, History) {
     store(n, end, Durability::Process, Compression::None)
 }
 
-/// The options that nobody would repair with if he had much memory.
+/// Options with very little memory.
 pub fn tight(options: Options) -> Options {
     options.memory_budget(1 << 20)
 }

@@ -1,4 +1,4 @@
-//! Repair of an undamaged store gives what opening it gives.
+//! Repair of an undamaged store gives the same result as opening it.
 
 use super::stores::{ENDS, End, store, tight};
 use super::{opened, options, repaired};
@@ -27,7 +27,7 @@ fn the_new_store_is_as_the_old_one() {
     }
 }
 
-/// What a power loss leaves of unsynced files is no damage.
+/// Unsynced files after a loss of power are not damage.
 #[test]
 fn whatever_a_power_loss_leaves_opens_and_repairs_alike() {
     for durability in [Durability::Process, Durability::Sync] {
@@ -37,7 +37,7 @@ fn whatever_a_power_loss_leaves_opens_and_repairs_alike() {
             let expected = opened(&vfs);
             let (found, report) = repaired(&vfs);
             assert!(found == expected, "{durability:?} {seed}: {report:?}");
-            // Without a journal something may be there that no checkpoint covers, and that is told.
+            // Without a journal there may be data that no checkpoint covers, and that is reported.
             let is_told =
                 |note: &String| durability == Durability::Process && note.contains("--keep-left-behind");
             assert!(report.is_ok() && report.notes.iter().all(is_told), "{durability:?} {seed}: {report:?}");
@@ -99,7 +99,7 @@ impl Comparator for Backwards {
     }
 }
 
-/// A keyspace with a comparator of its own, with a delete of a range, which only that comparator understands.
+/// A keyspace with a comparator of its own, and a range delete whose meaning depends on it.
 fn backwards() -> MemVfs {
     let vfs = MemVfs::new();
     let with = || options(&vfs).comparator(Arc::new(Backwards));

@@ -1,5 +1,5 @@
-//! Rebalances, splits and merges of the model, in the order of the library's steps (`chunk/rebalance/rebalance.rs`,
-//! `chunk/rebalance/replace.rs`, `chunk/rebalance/join.rs`).
+//! Rebalances, splits and merges of the model, in the order of the library's steps
+//! (`chunk/rebalance/rebalance.rs`, `chunk/rebalance/replace.rs`, `chunk/rebalance/join.rs`).
 
 use super::{Chunk, Chunks, Edit, ORDER, Run, RunStack, Source, Writer};
 use crate::format::header::FileKind;
@@ -11,7 +11,7 @@ use crate::types::span::Span;
 use bytes::Bytes;
 
 impl Chunks {
-    /// Sorts a chunk, and splits it at a key, if that lies within.
+    /// Rebalances a chunk, and splits it at a key, if the key is inside.
     pub fn rebalance(&self, chunk: &Arc<Chunk>, split_at: Option<&'static [u8]>) -> bool {
         let Some(_change) = chunk.begin_change() else { return false };
         let early = self.mvcc.open_versions();
@@ -109,21 +109,21 @@ impl Chunks {
         if shows_early {
             children.iter().zip(tables).for_each(|(child, table)| child.funk.store(Arc::new(funk(table))));
         }
-        // After the flip: who finds the chunk retired finds its successors.
+        // After the flip: a thread that finds the chunk retired finds its successors.
         writer.retired = self.fault != Fault::DoesNotRetire;
         if tells_late {
             self.substrate.manifest.append(edit);
         }
     }
 
-    /// The current structures no longer refer to these.
+    /// The current structures no longer refer to these files.
     fn release(&self, files: &[Run]) {
         files.iter().for_each(|file| {
             file.file().release();
         });
     }
 
-    /// Merges two neighbours, if they are.
+    /// Merges two chunks, if they are neighbours.
     pub fn join(&self, left: &Arc<Chunk>, right: &Arc<Chunk>) -> bool {
         let (Some(_left), Some(_right)) = (left.begin_change(), right.begin_change()) else { return false };
         let (mut left_writer, mut right_writer) = match self.fault {
