@@ -1,4 +1,5 @@
-//! Names the shared library, so that programs find the version of the interface that they were linked with.
+//! Names the shared library, so that programs find the version of the interface that they were
+//! linked with.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -19,15 +19,16 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Args {
-    /// How long, divided among the doors; without it, as much as `--rounds` says
+    /// Duration, divided among the doors; without it, the work of `--rounds`
     #[arg(long, default_value_t = 0.0, value_parser = parse_minutes)]
     minutes: f64,
 
-    /// How many times what `cargo test` does, with other seeds
+    /// Multiple of the work of `cargo test`, with other seeds
     #[arg(long, default_value_t = 1, conflicts_with = "minutes")]
     rounds: u64,
 
-    /// Until each door has opened and checked so many states; of the doors that count states, crash-states if none is named
+    /// Run until each door has opened and checked this number of states; only doors that count
+    /// states, crash-states if none is named
     #[arg(long, conflicts_with_all = ["minutes", "rounds"], value_parser = clap::value_parser!(u64).range(1..))]
     states: Option<u64>,
 
@@ -35,7 +36,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', value_parser = parse_door)]
     doors: Vec<Door>,
 
-    /// Where chance begins
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
@@ -60,7 +61,8 @@ struct Args {
     #[arg(long, value_delimiter = ',', num_args = 0..)]
     canaries: Option<Vec<String>>,
 
-    /// With `--canaries`: send each of them through every door, or those named, and show which of them find it
+    /// With `--canaries`: run every door, or those named, with each bug, and show which of them
+    /// find it
     #[cfg(feature = "canaries")]
     #[arg(long, requires = "canaries")]
     matrix: bool,
@@ -71,7 +73,7 @@ struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Hidden {
-    /// What doors run in processes of their own
+    /// The processes that doors start
     #[command(hide = true)]
     Child { part: Vec<String> },
 }

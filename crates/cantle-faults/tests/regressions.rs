@@ -412,8 +412,9 @@ fn a_failed_batch_that_is_half_overwritten_is_no_damage() {
     }
 }
 
-/// With too many open files a directory could not be synced. That counted as a failed sync, after
-/// which a store returns to its last checkpoint; but a file that cannot be opened has lost nothing.
+/// With too many open files a directory could not be synced. The failure counted as a failed sync,
+/// after which a store returns to its last checkpoint; but a file that cannot be opened has lost
+/// nothing.
 #[test]
 fn too_many_open_files_lose_nothing() {
     let memory = MemVfs::new();

@@ -29,7 +29,8 @@ const REGION_FILES_MAX: usize = 11;
 /// Maximum number of files of a region if each opening writes to every region: a quarter of them is
 /// merged at a time.
 const REGION_FILES_MOST: usize = 18;
-/// LOCK, PAGECACHE, two reserves, the write buffer, a manifest and the one that is replacing it, journals.
+/// LOCK, PAGECACHE, two reserves, the write buffer, a manifest and the one that is replacing it,
+/// journals.
 const OTHER_FILES_MAX: usize = 12;
 /// For a file or a region, including boundary keys of the length that is used here.
 const MANIFEST_BYTES_EACH: u64 = 140;

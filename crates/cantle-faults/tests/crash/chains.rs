@@ -1,4 +1,5 @@
-//! Processes that die one after the other, with little or no checkpoint in between, and then the power fails.
+//! Processes that die one after the other, with little or no checkpoint in between, and then the
+//! power fails.
 
 use cantle::Durability;
 use cantle::vfs::{CrashPlan, MemVfs};

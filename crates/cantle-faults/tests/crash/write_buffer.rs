@@ -161,8 +161,8 @@ fn count_whole(db: &Db, context: &str) -> u64 {
     (0..50).filter(is_whole).count() as u64
 }
 
-/// Opens a copy of `image` with another write buffer. Returns the number of its pairs, which are all
-/// right.
+/// Opens a copy of `image` with another write buffer. Returns the number of its pairs, which are
+/// all right.
 fn open_with(image: &MemVfs, write_buffer: &[u8], context: &str) -> u64 {
     let vfs = image.kill();
     vfs.remove(&write_buffer_path()).unwrap();
@@ -219,7 +219,8 @@ fn a_write_buffer_that_lies_is_found_out() {
         }
         assert!(open_with(&image, &damaged, &format!("round {round}")) <= all);
     }
-    // Of the same store, earlier; of another store; of the same store in another epoch.
+    // Write buffers of the same store, earlier; of another store; of the same store in another
+    // epoch.
     assert_eq!(open_with(&image, &early, "of before"), at_least);
     let other = MemVfs::new();
     let foreign = open(other.clone());

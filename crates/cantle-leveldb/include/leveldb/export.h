@@ -13,7 +13,7 @@
 #endif
 #endif
 
-// LevelDB's C++ interface is inline here. The tag gives each function a symbol of its own. So no
+// LevelDB's C++ interface is inline here. The tag gives each function a symbol of its own. Hence no
 // function replaces LevelDB's own function of the same name if another library of the process loads
 // libleveldb.
 #if defined(__cplusplus)

@@ -161,7 +161,7 @@ static void run(void* arg) {
 
 static void threads_and_time() {
   Env* const env = Env::Default();
-  // Threads cannot be joined, and may still hold the lock for a moment. So the lock is never
+  // Threads cannot be joined, and may still hold the lock for a moment. Hence the lock is never
   // destroyed.
   static Progress progress;
   static Job jobs[6];

@@ -206,8 +206,8 @@ impl Moment<'_> {
 }
 
 /// A truncation of a manifest is durable before anything is written after it. If not, the disk may
-/// have both the old and the new records. That would only be visible if a new record ends exactly
-/// where an old one begins, which would need too many workloads.
+/// have both the old and the new records. The error would only be visible if a new record ends
+/// exactly where an old one begins, which would need too many workloads.
 fn assert_cut_is_durable(images: &[Image], context: &str) {
     let mut cut = None;
     let calls = images.iter().filter_map(|image| image.call.as_ref().zip(Some(&image.at)));

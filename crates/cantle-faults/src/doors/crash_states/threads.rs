@@ -1,4 +1,5 @@
-//! Several writers: if a write is there, every write that had completed before it began is there as well.
+//! Several writers: if a write is there, every write that had completed before it began is there as
+//! well.
 
 use crate::history::Death;
 use crate::rng::Rng;

@@ -40,7 +40,7 @@ impl Failed {
     }
 }
 
-/// Whether there was a call to fail.
+/// The outcome of a run: the call failed, or there was no such call.
 pub enum Reached {
     Failed,
     /// The workload completed, with this number of calls.

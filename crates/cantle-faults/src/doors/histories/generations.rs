@@ -1,4 +1,5 @@
-//! Range deletes against gets, puts and scans: a batch deletes everything and writes the next generation.
+//! Range deletes against gets, puts and scans: a batch deletes everything and writes the next
+//! generation.
 
 use super::support::{Course, StopOnDrop, assert_moved, dir, has_moved, number, options, shake};
 use crate::rng::Rng;

@@ -1,5 +1,5 @@
-//! Rounds of concurrent operations on a few keys in different chunks, each checked to be linearizable as a whole:
-//! puts, gets, deletes, updates, batches, range deletes and snapshots.
+//! Rounds of concurrent operations on a few keys in different chunks, each checked to be
+//! linearizable as a whole: puts, gets, deletes, updates, batches, range deletes and snapshots.
 
 use super::history::{Action, Operation, State, contradiction, linearize};
 use super::support::{

@@ -13,7 +13,7 @@
 //!    └────── killed at any call ─────────┘
 //! ```
 //!
-//! Every write follows from the seed and its number (`plan`). So a store must hold the pairs of
+//! Every write follows from the seed and its number (`plan`). Hence a store must hold the pairs of
 //! some number of writes, no fewer than were promised and no more than had begun (`model`).
 
 mod model;

@@ -3,7 +3,7 @@
 //! it opens the store after that.
 //!
 //! This complements `kill-at-calls`. There `strace` counts, and the n-th call of a kind is that of
-//! the thread which reaches it first. So calls of background threads are seldom hit, and their
+//! the thread which reaches it first. Hence calls of background threads are seldom hit, and their
 //! phase is unknown.
 
 use super::child::{DURABILITIES, Part, Role, Running, durability_of, name_of};

@@ -1,9 +1,11 @@
-//! A process is killed, something happens to its volume, and the next opening finds all that was acknowledged, or the last
-//! checkpoint: the expected result of each pair of a file system and an act.
+//! A process is killed, its volume is changed, and the next opening finds all acknowledged writes,
+//! or the last checkpoint: the expected result of each pair of a file system and an act.
 //!
-//! The process makes one write after another in the default durability, with one sync between, or one closing, and no other checkpoint. So a cell is
-//! exact: *everything* is what was acknowledged, and at most the write under way; *the last checkpoint* is what the sync covered,
-//! no more and no less, and where nothing else was lost, the opening counts exactly what it leaves behind, and a repair keeps it.
+//! The process makes one write after another in the default durability, with one sync or one
+//! closing in between, and no other checkpoint. Hence a cell is exact. *Everything* means all
+//! acknowledged writes, and at most the write that was running. *The last checkpoint* means exactly
+//! the writes that the sync covered; if nothing else was lost, the opening counts exactly the
+//! writes that it ignores, and a repair keeps them.
 
 use super::child::{Part, Role, Running, say};
 use super::disks::{Image, Kind, Mounted, are_possible, run};
@@ -107,7 +109,8 @@ fn synced(seed: u64) -> u64 {
     1 + Rng::new(seed).below(OPS_MAX / 4)
 }
 
-/// True if the store is closed and opened again in place of the sync: then the process that dies has made no checkpoint.
+/// True if the store is closed and opened again in place of the sync: then the process that dies
+/// has made no checkpoint.
 fn is_reopened(seed: u64) -> bool {
     seed % 3 == 1
 }

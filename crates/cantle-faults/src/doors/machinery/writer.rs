@@ -4,7 +4,7 @@
 //! Each thread writes numbered batches, one after another. A batch has two pairs with the same
 //! value, which are overwritten some hundred batches later; a pair that is later removed by a range
 //! delete with many others; and `next-THREAD`: the number of the thread's next batch and those of
-//! all threads before the batch began. So all promises can be checked from the store's contents:
+//! all threads before the batch began. Hence all promises can be checked from the store's contents:
 //! batches are complete, nothing that was promised is lost, and if a batch is there, so are all
 //! that had returned before it began.
 

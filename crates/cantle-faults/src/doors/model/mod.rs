@@ -1,7 +1,8 @@
-//! Random operations on stores of random configurations, compared with a `BTreeMap` after every one.
+//! Random operations on stores of random configurations, compared with a `BTreeMap` after every
+//! one.
 //!
 //! Each operation has random numbers of its own, which follow from the seed and the operation's
-//! number. So an operation does not change when others are left out. This allows shrinking a
+//! number. Hence an operation does not change when others are left out. This allows shrinking a
 //! failure to the fewest operations that still fail. `CANTLE_TRACE=1` prints each operation.
 
 mod case;

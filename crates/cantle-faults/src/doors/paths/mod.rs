@@ -1,10 +1,10 @@
-//! Directories are renamed, replaced and destroyed under open stores, the working directory changes, openings race, and
-//! handles are left after closing.
-//! A world has some directories, each with at most one store. Random operations on it are compared
-//! with a model that identifies directories by themselves, not by their paths: after any change of
-//! paths, each store holds the pairs that were written through its own handles. Some worlds are in
-//! memory, where lock files can be removed between the opening and the lock. Others are in a
-//! process of their own on a real file system, where the working directory changes.
+//! Directories are renamed, replaced and destroyed under open stores, the working directory
+//! changes, openings race, and handles are left after closing. A world has some directories, each
+//! with at most one store. Random operations on it are compared with a model that identifies
+//! directories by themselves, not by their paths: after any change of paths, each store holds the
+//! pairs that were written through its own handles. Some worlds are in memory, where lock files can
+//! be removed between the opening and the lock. Others are in a process of their own on a real file
+//! system, where the working directory changes.
 
 mod race;
 mod world;
