@@ -1,4 +1,4 @@
-/* Cantle in C: a few pairs, those with a prefix backwards. Usage: flights DIRECTORY */
+/* Cantle in C: a few pairs, and a scan in reverse of those with a prefix. Usage: flights DIRECTORY */
 #include <cantle.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * Cantle in C with all that a program of its own would do: options, errors, a batch over two keyspaces, composite keys, a transaction that is
- * run again after a conflict, a snapshot, statistics. Usage: seats DIRECTORY
+ * Cantle in C with all features that a real program uses: options, errors, a batch over two
+ * keyspaces, composite keys, a transaction that is repeated after a conflict, a snapshot, statistics.
+ * Usage: seats DIRECTORY
  */
 #include <cantle.h>
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* A program for LevelDB. Linked with Cantle's library in LevelDB's place it has its data in a Cantle store:
+/* A program for LevelDB. Linked with Cantle's library instead of LevelDB's, it keeps its data in a
+ * Cantle store:
  *
  *     cc flights.c $(pkg-config --cflags --libs leveldb) -o flights && ./flights /tmp/flights
  */

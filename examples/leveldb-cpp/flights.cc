@@ -1,4 +1,5 @@
-// A program for LevelDB. Compiled with Cantle's headers and linked with its library in LevelDB's place it has its data in a Cantle store:
+// A program for LevelDB. Compiled with Cantle's headers and linked with its library instead of
+// LevelDB's, it keeps its data in a Cantle store:
 //
 //     c++ -std=c++11 flights.cc $(pkg-config --cflags --libs leveldb) -o flights && ./flights /tmp/flights
 

@@ -1,4 +1,4 @@
-// The program of docs/bindings.md, which is there in Rust, C and Python, too. Usage: ten_lines DIRECTORY
+// The program of docs/bindings.md, which has it in Rust, C and Python, too. Usage: ten_lines DIRECTORY
 #include <leveldb/db.h>
 #include <iostream>
 #include <memory>

@@ -149,7 +149,7 @@ mod tests {
         let others: Handles<String> = Handles::new(Kind::Snapshot);
         let first: *mut u8 = handles.insert("first".into());
         let other: *mut u8 = others.insert("other".into());
-        // SAFETY: nobody removes them meanwhile.
+        // SAFETY: no thread removes them during the calls.
         unsafe {
             assert_eq!(handles.get(first).unwrap(), "first");
             assert!(handles.get(other).is_none() && others.get(first).is_none());

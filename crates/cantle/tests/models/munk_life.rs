@@ -22,7 +22,7 @@ pub enum Fault {
     EvictsUnsettled,
     /// Reads the munk without a snapshot that protects the records that puts overwrite.
     FlushesWithoutSnapshot,
-    /// Accepts a row whatever was put since.
+    /// Accepts a row even if its key was put since.
     IgnoresStamps,
     /// Takes a row's stamp after its value was read.
     StampsLate,
