@@ -45,7 +45,7 @@ pub unsafe fn with_error<T>(errptr: *mut *mut c_char, otherwise: T, run: impl Fn
 /// As for [`with_error`].
 pub unsafe fn save(errptr: *mut *mut c_char, status: &Status) {
     if errptr.is_null() {
-        tracing::error!(%status, "nobody asked for the error");
+        tracing::error!(%status, "a call failed, and its caller passed no errptr");
         return;
     }
     // SAFETY: as the caller promises.
