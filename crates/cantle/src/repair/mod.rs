@@ -199,7 +199,7 @@ impl Db {
     /// and their number.
     ///
     /// Writes that an opening would discard, since no checkpoint covers them, are left out, and a
-    /// note says so; see [`keep_left_behind`](Self::keep_left_behind).
+    /// note says so; see [`keep_left_behind`](Options::keep_left_behind).
     ///
     /// The report lists every damaged place, every file that was left out, and the keys whose
     /// newest version may be lost. The options are those of the new store. The comparators of

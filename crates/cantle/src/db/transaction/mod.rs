@@ -51,11 +51,11 @@ pub(super) use run::run_until_committed;
 /// # Ok(()) }
 /// ```
 ///
-/// [`Db::transact`] does the same and runs it again after a conflict.
+/// [`Db::transact`](crate::Db::transact) does the same and runs it again after a conflict.
 ///
 /// # What it sees
 ///
-/// All reads are of one moment, that of [`Db::transaction`], with the transaction's own writes laid over it, in
+/// All reads are of one moment, that of [`Db::transaction`](crate::Db::transaction), with the transaction's own writes laid over it, in
 /// ranges and cursors too. Nobody else sees these before [`commit`](Self::commit); dropped or [rolled
 /// back](Self::rollback), the transaction leaves no trace.
 ///
@@ -71,7 +71,7 @@ pub(super) use run::run_until_committed;
 ///
 /// # Isolation
 ///
-/// Transactions are *strictly serializable*, together with puts, deletes, batches, [`update`](Db::update), range
+/// Transactions are *strictly serializable*, together with puts, deletes, batches, [`update`](crate::Db::update), range
 /// deletes and snapshots: all of them could have happened one at a time, each at a moment between its call and its
 /// return. For transactions that wrote something and gets the same holds; about a get and a snapshot (or a
 /// transaction that only read) together see the crate's `ARCHITECTURE.md`. What a transaction reads is consistent
@@ -184,7 +184,7 @@ impl Transaction {
     /// # Errors
     ///
     /// [`Error::Conflict`] if it does not hold: run the transaction again. [`Error::NoKeyspace`] if a keyspace that
-    /// was read or written has been dropped; otherwise as [`Db::write`]. Nothing was written then, unless the error
+    /// was read or written has been dropped; otherwise as [`Db::write`](crate::Db::write). Nothing was written then, unless the error
     /// says that a sync failed.
     pub fn commit(self) -> Result<()> {
         self.commit_with(WriteOptions::new())
@@ -311,7 +311,7 @@ impl Transaction {
 macro_rules! writes {
     ($type:ty) => {
         impl $type {
-            /// Stores a pair when the transaction is committed. Fails as [`Db::put`] does for its arguments and in a store
+            /// Stores a pair when the transaction is committed. Fails as [`Db::put`](crate::Db::put) does for its arguments and in a store
             /// that cannot be written to; other errors come with the commit.
             pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
                 let (transaction, keyspace) = self.target();
