@@ -303,7 +303,7 @@ typedef struct cantle_snapshot cantle_snapshot;
 
 /**
  * Reads and writes that take effect together when they are committed, or not at all. Ended and freed by cantle_transaction_commit or
- * cantle_transaction_rollback. Several threads may read by it at once; who writes must be alone, or gets CANTLE_INVALID_ARGUMENT.
+ * cantle_transaction_rollback. Several threads may use it at once.
  */
 typedef struct cantle_transaction cantle_transaction;
 
@@ -808,7 +808,8 @@ cantle_status cantle_backup(cantle_db *db,
 
 /**
  * The keyspace of this name, created if there is none. Layout and comparator of an existing one must be the same, or not given;
- * other options take effect, save for `default`, which has those given at opening. `options` may be NULL for the defaults.
+ * other options take effect, save for `default`, which has those given at opening. `options` may be NULL: an existing
+ * keyspace keeps the settings that it has, and a new one gets the defaults.
  *
  * Ownership: the keyspace is the caller's, to be freed by cantle_keyspace_free, also after cantle_close; the options stay the
  * caller's. Errors: NULL and CANTLE_OPTION_MISMATCH for another comparator, CANTLE_INVALID_ARGUMENT for options out of their range and
@@ -818,6 +819,17 @@ cantle_keyspace *cantle_keyspace_open(cantle_db *db,
                                       const char *name,
                                       const cantle_keyspace_options *options,
                                       cantle_error **error);
+
+/**
+ * Creates a keyspace. `options` may be NULL for the defaults.
+ *
+ * Ownership: as cantle_keyspace_open. Errors: NULL and CANTLE_ALREADY_EXISTS if there is one of this name, which is left as it is;
+ * otherwise as cantle_keyspace_open. Threads: any.
+ */
+cantle_keyspace *cantle_keyspace_create(cantle_db *db,
+                                        const char *name,
+                                        const cantle_keyspace_options *options,
+                                        cantle_error **error);
 
 /**
  * Frees the handle of a keyspace; the keyspace stays. NULL is nothing to free.
@@ -1165,7 +1177,7 @@ cantle_transaction *cantle_transaction_new(cantle_db *db,
  *
  * Ownership: the transaction is gone afterwards, even if this fails (save for a handle or durability that will not do, and in a
  * callback that must not write). Errors: CANTLE_CONFLICT if what was read does not hold: run it again; CANTLE_NO_KEYSPACE if a keyspace
- * was dropped; as cantle_write. Nothing was written then. Threads: any; not while others use it.
+ * was dropped; as cantle_write. Nothing was written then. Threads: any; waits for calls of others that use it.
  */
 cantle_status cantle_transaction_commit(cantle_transaction *transaction,
                                         int durability,
@@ -1175,7 +1187,7 @@ cantle_status cantle_transaction_commit(cantle_transaction *transaction,
  * Ends a transaction without a trace. NULL is nothing to end.
  *
  * Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no transaction, was ended, or was handed to
- * a callback. Threads: any; not while others use it.
+ * a callback. Threads: any; waits for calls of others that use it.
  */
 cantle_status cantle_transaction_rollback(cantle_transaction *transaction);
 
@@ -1184,7 +1196,7 @@ cantle_status cantle_transaction_rollback(cantle_transaction *transaction);
  * the default one.
  *
  * Ownership: the block is the caller's, to be freed by cantle_free. Errors: as cantle_get, and CANTLE_INVALID_ARGUMENT for a keyspace of
- * another store. Threads: several may read at once.
+ * another store. Threads: any.
  */
 cantle_status cantle_transaction_get(cantle_transaction *transaction,
                                      cantle_keyspace *keyspace,
@@ -1197,7 +1209,7 @@ cantle_status cantle_transaction_get(cantle_transaction *transaction,
 /**
  * Copies the key's value into the caller's buffer, as cantle_get_into does.
  *
- * Ownership: the buffer stays the caller's. Errors: as cantle_transaction_get. Threads: several may read at once.
+ * Ownership: the buffer stays the caller's. Errors: as cantle_transaction_get. Threads: any.
  */
 cantle_status cantle_transaction_get_into(cantle_transaction *transaction,
                                           cantle_keyspace *keyspace,
@@ -1212,7 +1224,7 @@ cantle_status cantle_transaction_get_into(cantle_transaction *transaction,
 /**
  * Whether the key has a value.
  *
- * Ownership: nothing changes hands. Errors: as cantle_transaction_get; `*found` is false then. Threads: several may read at once.
+ * Ownership: nothing changes hands. Errors: as cantle_transaction_get; `*found` is false then. Threads: any.
  */
 cantle_status cantle_transaction_contains(cantle_transaction *transaction,
                                           cantle_keyspace *keyspace,
@@ -1225,7 +1237,7 @@ cantle_status cantle_transaction_contains(cantle_transaction *transaction,
  * Stores a pair when the transaction is committed. `keyspace` may be NULL for the default one.
  *
  * Ownership: key and value are copied. Errors: as cantle_put for its arguments and in a store that cannot be written to; others come with
- * the commit. Threads: one at a time.
+ * the commit. Threads: any.
  */
 cantle_status cantle_transaction_put(cantle_transaction *transaction,
                                      cantle_keyspace *keyspace,
@@ -1238,7 +1250,7 @@ cantle_status cantle_transaction_put(cantle_transaction *transaction,
 /**
  * Removes a key, if it is there, when the transaction is committed. `keyspace` may be NULL for the default one.
  *
- * Ownership: the key is copied. Errors: as cantle_transaction_put. Threads: one at a time.
+ * Ownership: the key is copied. Errors: as cantle_transaction_put. Threads: any.
  */
 cantle_status cantle_transaction_delete(cantle_transaction *transaction,
                                         cantle_keyspace *keyspace,
@@ -1251,7 +1263,7 @@ cantle_status cantle_transaction_delete(cantle_transaction *transaction,
  * meanwhile. Nothing is read, so nobody's put conflicts with it. `keyspace` may be NULL for the default one.
  *
  * Ownership: the range is copied. Errors: as cantle_transaction_put; CANTLE_INVALID_ARGUMENT for a prefix in a keyspace with a comparator.
- * Threads: one at a time.
+ * Threads: any.
  */
 cantle_status cantle_transaction_delete_range(cantle_transaction *transaction,
                                               cantle_keyspace *keyspace,
@@ -1270,6 +1282,163 @@ cantle_status cantle_transact(cantle_db *db,
                               cantle_transact_fn run,
                               void *user,
                               cantle_error **error);
+
+/**
+ * The pair with the least key: in blocks of their own, or NULL if there is no pair. `value`
+ * may be NULL if it is not wanted. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get. Threads: any.
+ */
+cantle_status cantle_first(cantle_db *db,
+                           cantle_keyspace *keyspace,
+                           char **key,
+                           size_t *key_len,
+                           char **value,
+                           size_t *value_len,
+                           cantle_error **error);
+
+/**
+ * The pair with the greatest key: in blocks of their own, or NULL if there is no pair. `value`
+ * may be NULL if it is not wanted. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get. Threads: any.
+ */
+cantle_status cantle_last(cantle_db *db,
+                          cantle_keyspace *keyspace,
+                          char **key,
+                          size_t *key_len,
+                          char **value,
+                          size_t *value_len,
+                          cantle_error **error);
+
+/**
+ * Removes the pair with the least key, atomically, and returns it as cantle_first does.
+ * Each pair is returned to one caller. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the blocks.
+ * Threads: any.
+ */
+cantle_status cantle_pop_first(cantle_db *db,
+                               cantle_keyspace *keyspace,
+                               char **key,
+                               size_t *key_len,
+                               char **value,
+                               size_t *value_len,
+                               cantle_error **error);
+
+/**
+ * Removes the pair with the greatest key, atomically, and returns it as cantle_first does.
+ * Each pair is returned to one caller. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the blocks.
+ * Threads: any.
+ */
+cantle_status cantle_pop_last(cantle_db *db,
+                              cantle_keyspace *keyspace,
+                              char **key,
+                              size_t *key_len,
+                              char **value,
+                              size_t *value_len,
+                              cantle_error **error);
+
+/**
+ * Replaces the key's value by `new_value` if the value is `expected`, atomically. An `expected` of NULL is an absent key, a `new_value` of
+ * NULL deletes the key: with `expected` NULL this inserts if absent. `*swapped` says if the value was `expected`. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: key and values are copied. Errors: as cantle_get and cantle_put; `*swapped` is false then. Threads: any.
+ */
+cantle_status cantle_compare_and_swap(cantle_db *db,
+                                      cantle_keyspace *keyspace,
+                                      const void *key,
+                                      size_t key_len,
+                                      const void *expected,
+                                      size_t expected_len,
+                                      const void *new_value,
+                                      size_t new_len,
+                                      bool *swapped,
+                                      cantle_error **error);
+
+/**
+ * The pair with the least key, as the transaction sees it: as cantle_first gives it.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get. Threads: any.
+ */
+cantle_status cantle_transaction_first(cantle_transaction *transaction,
+                                       cantle_keyspace *keyspace,
+                                       char **key,
+                                       size_t *key_len,
+                                       char **value,
+                                       size_t *value_len,
+                                       cantle_error **error);
+
+/**
+ * The pair with the greatest key, as the transaction sees it: as cantle_first gives it.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get. Threads: any.
+ */
+cantle_status cantle_transaction_last(cantle_transaction *transaction,
+                                      cantle_keyspace *keyspace,
+                                      char **key,
+                                      size_t *key_len,
+                                      char **value,
+                                      size_t *value_len,
+                                      cantle_error **error);
+
+/**
+ * Removes the pair with the least key when the transaction is committed, and returns it as
+ * cantle_first does.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time may get the same pair.
+ */
+cantle_status cantle_transaction_pop_first(cantle_transaction *transaction,
+                                           cantle_keyspace *keyspace,
+                                           char **key,
+                                           size_t *key_len,
+                                           char **value,
+                                           size_t *value_len,
+                                           cantle_error **error);
+
+/**
+ * Removes the pair with the greatest key when the transaction is committed, and returns it as
+ * cantle_first does.
+ *
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time may get the same pair.
+ */
+cantle_status cantle_transaction_pop_last(cantle_transaction *transaction,
+                                          cantle_keyspace *keyspace,
+                                          char **key,
+                                          size_t *key_len,
+                                          char **value,
+                                          size_t *value_len,
+                                          cantle_error **error);
+
+/**
+ * Replaces the key's value when the transaction is committed, if it is `expected` as the transaction sees it: as cantle_compare_and_swap.
+ *
+ * Ownership: key and values are copied. Errors: as cantle_transaction_get and cantle_transaction_put; `*swapped` is false then.
+ * Threads: any.
+ */
+cantle_status cantle_transaction_compare_and_swap(cantle_transaction *transaction,
+                                                  cantle_keyspace *keyspace,
+                                                  const void *key,
+                                                  size_t key_len,
+                                                  const void *expected,
+                                                  size_t expected_len,
+                                                  const void *new_value,
+                                                  size_t new_len,
+                                                  bool *swapped,
+                                                  cantle_error **error);
+
+/**
+ * Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs that are not merged yet may count.
+ * `keyspace` may be NULL for the default one.
+ *
+ * Ownership: nothing changes hands. Errors: CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT; `*pairs` is 0 then. Threads: any.
+ */
+cantle_status cantle_len_estimate(cantle_db *db,
+                                  cantle_keyspace *keyspace,
+                                  uint64_t *pairs,
+                                  cantle_error **error);
 
 /**
  * An iterator over the range (NULL: every key) as of now. `keyspace` may be NULL for the default one. It stands before the first pair and

@@ -67,10 +67,11 @@ unsafe fn optional<'a>(data: *const c_void, len: usize, what: &str) -> Outcome<O
     unsafe { raw::value(data, len, what).map(|value| (!data.is_null()).then_some(value)) }
 }
 
-/// The pair with the least key: in blocks of their own, or NULL if there is no pair. `value`
-/// may be NULL if it is not wanted. `keyspace` may be NULL for the default one.
+/// The pair with the least key: in blocks of their own, or NULL if there is no pair. `value` may be
+/// NULL if it is not wanted. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get. Threads: any.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_first(
     db: *mut cantle_db,
@@ -92,10 +93,11 @@ pub unsafe extern "C" fn cantle_first(
     }
 }
 
-/// The pair with the greatest key: in blocks of their own, or NULL if there is no pair. `value`
-/// may be NULL if it is not wanted. `keyspace` may be NULL for the default one.
+/// The pair with the greatest key: in blocks of their own, or NULL if there is no pair. `value` may
+/// be NULL if it is not wanted. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get. Threads: any.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_last(
     db: *mut cantle_db,
@@ -117,11 +119,12 @@ pub unsafe extern "C" fn cantle_last(
     }
 }
 
-/// Removes the pair with the least key, atomically, and returns it as cantle_first does.
-/// Each pair is returned to one caller. `keyspace` may be NULL for the default one.
+/// Removes the pair with the least key, atomically, and returns it as cantle_first does. Each pair
+/// is returned to one caller. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the blocks.
-/// Threads: any.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get
+/// and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that
+/// there is no memory for the blocks. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_pop_first(
     db: *mut cantle_db,
@@ -144,11 +147,12 @@ pub unsafe extern "C" fn cantle_pop_first(
     }
 }
 
-/// Removes the pair with the greatest key, atomically, and returns it as cantle_first does.
-/// Each pair is returned to one caller. `keyspace` may be NULL for the default one.
+/// Removes the pair with the greatest key, atomically, and returns it as cantle_first does. Each
+/// pair is returned to one caller. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the blocks.
-/// Threads: any.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get
+/// and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that
+/// there is no memory for the blocks. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_pop_last(
     db: *mut cantle_db,
@@ -171,10 +175,13 @@ pub unsafe extern "C" fn cantle_pop_last(
     }
 }
 
-/// Replaces the key's value by `new_value` if the value is `expected`, atomically. An `expected` of NULL is an absent key, a `new_value` of
-/// NULL deletes the key: with `expected` NULL this inserts if absent. `*swapped` says if the value was `expected`. `keyspace` may be NULL for the default one.
+/// Replaces the key's value by `new_value` if the value is `expected`, atomically. An `expected` of
+/// NULL is an absent key, a `new_value` of NULL deletes the key: with `expected` NULL this inserts
+/// if absent. `*swapped` says if the value was `expected`. `keyspace` may be NULL for the default
+/// one.
 ///
-/// Ownership: key and values are copied. Errors: as cantle_get and cantle_put; `*swapped` is false then. Threads: any.
+/// Ownership: key and values are copied. Errors: as cantle_get and cantle_put; `*swapped` is false
+/// then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_compare_and_swap(
     db: *mut cantle_db,
@@ -204,7 +211,8 @@ pub unsafe extern "C" fn cantle_compare_and_swap(
 
 /// The pair with the least key, as the transaction sees it: as cantle_first gives it.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get. Threads: any.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+/// cantle_transaction_get. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_first(
     transaction: *mut cantle_transaction,
@@ -228,7 +236,8 @@ pub unsafe extern "C" fn cantle_transaction_first(
 
 /// The pair with the greatest key, as the transaction sees it: as cantle_first gives it.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get. Threads: any.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+/// cantle_transaction_get. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_last(
     transaction: *mut cantle_transaction,
@@ -253,7 +262,9 @@ pub unsafe extern "C" fn cantle_transaction_last(
 /// Removes the pair with the least key when the transaction is committed, and returns it as
 /// cantle_first does.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time may get the same pair.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+/// cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time
+/// may get the same pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_pop_first(
     transaction: *mut cantle_transaction,
@@ -278,7 +289,9 @@ pub unsafe extern "C" fn cantle_transaction_pop_first(
 /// Removes the pair with the greatest key when the transaction is committed, and returns it as
 /// cantle_first does.
 ///
-/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time may get the same pair.
+/// Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+/// cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time
+/// may get the same pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_pop_last(
     transaction: *mut cantle_transaction,
@@ -300,10 +313,11 @@ pub unsafe extern "C" fn cantle_transaction_pop_last(
     }
 }
 
-/// Replaces the key's value when the transaction is committed, if it is `expected` as the transaction sees it: as cantle_compare_and_swap.
+/// Replaces the key's value when the transaction is committed, if it is `expected` as the
+/// transaction sees it: as cantle_compare_and_swap.
 ///
-/// Ownership: key and values are copied. Errors: as cantle_transaction_get and cantle_transaction_put; `*swapped` is false then.
-/// Threads: any.
+/// Ownership: key and values are copied. Errors: as cantle_transaction_get and
+/// cantle_transaction_put; `*swapped` is false then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_compare_and_swap(
     transaction: *mut cantle_transaction,
@@ -330,10 +344,11 @@ pub unsafe extern "C" fn cantle_transaction_compare_and_swap(
     }
 }
 
-/// Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs that are not merged yet may count.
-/// `keyspace` may be NULL for the default one.
+/// Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs
+/// that are not merged yet may count. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT; `*pairs` is 0 then. Threads: any.
+/// Ownership: nothing changes hands. Errors: CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
+/// CANTLE_INVALID_ARGUMENT; `*pairs` is 0 then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_len_estimate(
     db: *mut cantle_db,
