@@ -23,7 +23,7 @@ def main(directory: str) -> None:
         counts = db.keyspace("counts")
         with db.write_batch() as batch:
             batch["DL", "LGA", "2013-07-05", 461] = b"cancelled"
-            batch.put(("flights",), b"4", keyspace=counts)
+            batch.keyspace(counts).put(("flights",), b"4")
 
         # Read, modify, write, atomically; and several keys as one step, which is run again if others interfere.
         counts.update(("flights",), lambda old: b"%d" % (int(old or b"0") + 1))
@@ -32,8 +32,8 @@ def main(directory: str) -> None:
             cancelled = list(tx.prefix(("UA",)).only_keys())
             for key in cancelled:
                 tx.delete(key)
-            left = int(tx.get(("flights",), b"0", keyspace=counts)) - len(cancelled)
-            tx.put(("flights",), b"%d" % left, keyspace=counts)
+            left = int(tx.keyspace(counts).get(("flights",), b"0")) - len(cancelled)
+            tx.keyspace(counts).put(("flights",), b"%d" % left)
             return left
 
         with db.snapshot() as before:

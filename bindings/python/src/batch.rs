@@ -12,28 +12,23 @@ use std::sync::Arc;
 
 /// Writes that take effect together, or not at all: at the end of a with statement, or by write().
 ///
-/// An exception within the with statement discards them. Writes go to the keyspace that the batch was made with unless
-/// another one is given.
+/// An exception within the with statement discards them. Writes go to the keyspace that the batch was made with;
+/// keyspace() gives the same batch with writes to another one.
 #[pyclass(frozen, module = "cantle")]
 pub struct WriteBatch {
     store: Arc<Store>,
     own: Space,
     durability: Option<Durability>,
-    batch: Mutex<cantle::WriteBatch>,
+    batch: Arc<Mutex<cantle::WriteBatch>>,
 }
 
 impl WriteBatch {
     pub fn new(store: Arc<Store>, own: Space, durability: Option<Durability>) -> Self {
-        Self { store, own, durability, batch: Mutex::default() }
+        Self { store, own, durability, batch: Arc::default() }
     }
 
-    fn add(
-        &self,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-        add: impl FnOnce(&mut cantle::WriteBatch, &cantle::Keyspace),
-    ) -> PyResult<()> {
-        let space = Space::of(keyspace, &self.own);
-        space.part.peek(|keyspace| add(&mut self.batch.lock(), keyspace))
+    fn add(&self, add: impl FnOnce(&mut cantle::WriteBatch, &cantle::Keyspace)) -> PyResult<()> {
+        self.own.part.peek(|keyspace| add(&mut self.batch.lock(), keyspace))
     }
 
     /// Whether operations go to the default keyspace of the batch's own store, which needs no word of where they go.
@@ -70,62 +65,66 @@ pub fn write_options(durability: Option<Durability>) -> WriteOptions {
 
 #[pymethods]
 impl WriteBatch {
+    /// The same batch with writes to another keyspace.
+    #[pyo3(signature = (keyspace, /))]
+    fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
+        Self {
+            store: self.store.clone(),
+            own: keyspace.get().space.clone(),
+            durability: self.durability,
+            batch: self.batch.clone(),
+        }
+    }
+
     /// Stores a pair.
-    #[pyo3(signature = (key, value, *, keyspace=None))]
-    fn put(
-        &self,
-        py: Python<'_>,
-        key: Key<'_>,
-        value: Value<'_>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<()> {
-        let space = Space::of(keyspace, &self.own);
+    #[pyo3(signature = (key, value))]
+    fn put(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
+        let space = &self.own;
         space.admit(py, key.as_ref())?;
         if self.is_default(space) {
             self.store.check()?;
             self.batch.lock().put(key, value);
             return Ok(());
         }
-        self.add(keyspace, |batch, keyspace| {
+        self.add(|batch, keyspace| {
             batch.keyspace(keyspace).put(key, value);
         })
     }
 
     /// Removes a key.
-    #[pyo3(signature = (key, *, keyspace=None))]
-    fn delete(&self, py: Python<'_>, key: Key<'_>, keyspace: Option<&Bound<'_, Keyspace>>) -> PyResult<()> {
-        let space = Space::of(keyspace, &self.own);
+    #[pyo3(signature = (key))]
+    fn delete(&self, py: Python<'_>, key: Key<'_>) -> PyResult<()> {
+        let space = &self.own;
         space.admit(py, key.as_ref())?;
         if self.is_default(space) {
             self.store.check()?;
             self.batch.lock().delete(key);
             return Ok(());
         }
-        self.add(keyspace, |batch, keyspace| {
+        self.add(|batch, keyspace| {
             batch.keyspace(keyspace).delete(key);
         })
     }
 
     /// Removes every key from start to stop, which is not included; without one, to that end.
-    #[pyo3(signature = (start=None, stop=None, *, keyspace=None))]
+    #[pyo3(signature = (start=None, stop=None))]
     fn delete_range(
         &self,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<()> {
-        let keys = between(Space::of(keyspace, &self.own).order.as_ref(), start, stop, true, false)?;
-        self.add(keyspace, |batch, keyspace| {
+        let keys = between(self.own.order.as_ref(), start, stop, true, false)?;
+        self.add(|batch, keyspace| {
             batch.keyspace(keyspace).delete_range(keys);
         })
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
-        self.put(py, key, value, None)
+        self.put(py, key, value)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Key<'_>) -> PyResult<()> {
-        self.delete(py, key, None)
+        self.delete(py, key)
     }
 
     fn __len__(&self) -> usize {

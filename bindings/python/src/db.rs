@@ -39,7 +39,7 @@ pub fn open<'py>(
         return Err(raised);
     }
     let store = store.map_err(|error| errors::raise(py, &error))?;
-    let keyspace = keyspace(py, &store, DEFAULT_KEYSPACE, cantle::KeyspaceOptions::new(), &orders)?;
+    let keyspace = keyspace(py, &store, |db| db.keyspace(DEFAULT_KEYSPACE), &orders)?;
     Bound::new(py, PyClassInitializer::from(keyspace).add_subclass(DB { orders }))
 }
 
@@ -47,12 +47,11 @@ pub fn open<'py>(
 fn keyspace(
     py: Python<'_>,
     store: &std::sync::Arc<Store>,
-    name: &str,
-    options: cantle::KeyspaceOptions,
+    open: impl FnOnce(&cantle::Db) -> cantle::Result<cantle::Keyspace> + Send,
     orders: &Orders,
 ) -> PyResult<Keyspace> {
     store.with(py, |db| {
-        let keyspace = db.keyspace_with(name, options)?;
+        let keyspace = open(db)?;
         let order = orders.get(keyspace.comparator_name()).cloned();
         Ok(Keyspace::new(store, keyspace, order))
     })
@@ -126,9 +125,27 @@ impl DB {
         Self::close(self_, py)
     }
 
-    /// The keyspace of this name, created if there is none. Options are those of a keyspace, as in open().
+    /// The keyspace of this name, created if there is none. Options are those of a keyspace, as in open(): a new keyspace has them, and an
+    /// existing one takes them. Without any it keeps those that it has. One that is fixed and differs raises OptionMismatchError.
     #[pyo3(signature = (name, **options))]
     fn keyspace(
+        self_: PyRef<'_, Self>,
+        py: Python<'_>,
+        name: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Keyspace> {
+        let is_plain = options.is_none_or(|options| options.is_empty());
+        let given = Given::new(options)?;
+        let (options, _) = given.keyspace(&self_.orders)?;
+        given.finish()?;
+        let open =
+            |db: &cantle::Db| if is_plain { db.keyspace(name) } else { db.keyspace_with(name, options) };
+        keyspace(py, self_.as_super().space.store(), open, &self_.orders)
+    }
+
+    /// Creates a keyspace; AlreadyExistsError if there is one of this name. Options are those of a keyspace, as in open().
+    #[pyo3(signature = (name, **options))]
+    fn create_keyspace(
         self_: PyRef<'_, Self>,
         py: Python<'_>,
         name: &str,
@@ -137,7 +154,8 @@ impl DB {
         let given = Given::new(options)?;
         let (options, _) = given.keyspace(&self_.orders)?;
         given.finish()?;
-        keyspace(py, self_.as_super().space.store(), name, options, &self_.orders)
+        let create = |db: &cantle::Db| db.create_keyspace(name, options);
+        keyspace(py, self_.as_super().space.store(), create, &self_.orders)
     }
 
     /// The names of all keyspaces, in order.

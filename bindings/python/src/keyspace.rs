@@ -8,6 +8,7 @@ use crate::cursor::Cursor;
 use crate::db::DEFAULT_KEYSPACE;
 use crate::gap::Gap;
 use crate::options::durability;
+use crate::pair::Pair;
 use crate::plyvel_batch::PlyvelBatch;
 use crate::range::{Listing, Range};
 use crate::retry::until_done;
@@ -32,11 +33,6 @@ pub struct Space {
 }
 
 impl Space {
-    /// That of the keyspace given, or else `own`.
-    pub fn of<'a>(given: Option<&'a Bound<'_, Keyspace>>, own: &'a Self) -> &'a Self {
-        given.map_or(own, |keyspace| &keyspace.get().space)
-    }
-
     pub fn store(&self) -> &Arc<Store> {
         &self.part.store
     }
@@ -107,9 +103,10 @@ impl Keyspace {
         let options = write_options(Some(self::durability(durability)?));
         let mut batch = cantle::WriteBatch::new();
         self.space.part.peek(|keyspace| {
+            let mut batch = batch.keyspace(keyspace);
             match value {
-                Some(value) => batch.keyspace(keyspace).put(key, value),
-                None => batch.keyspace(keyspace).delete(key),
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
             };
         })?;
         self.space.store().with(py, |db| db.write_with(batch, options))
@@ -139,11 +136,11 @@ impl Keyspace {
     ) -> PyResult<T> {
         until_done(py, || {
             let transaction = Transaction::begin(py, self.space.store(), self.space.clone(), None)?;
-            let (change, outcome) = decide(transaction.read(py, key, None)?)?;
+            let (change, outcome) = decide(transaction.read(py, key)?)?;
             match change {
                 Change::Keep => return Ok(Some(outcome)),
-                Change::Put(value) => transaction.write(py, key, Some(&value), None)?,
-                Change::Delete => transaction.write(py, key, None, None)?,
+                Change::Put(value) => transaction.write(py, key, Some(&value))?,
+                Change::Delete => transaction.write(py, key, None)?,
             }
             Ok(transaction.try_commit(py)?.then_some(outcome))
         })
@@ -291,6 +288,50 @@ impl Keyspace {
         })
     }
 
+    /// Stores a pair, unless the key has a value, atomically; returns True if it had none.
+    fn insert_if_absent(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<bool> {
+        self.compare_and_swap(py, key, None, Some(value))
+    }
+
+    /// Replaces the key's value by new if it is expected, atomically; None stands for no value. Returns True if it was.
+    fn compare_and_swap(
+        &self,
+        py: Python<'_>,
+        key: Key<'_>,
+        expected: Option<Value<'_>>,
+        new: Option<Value<'_>>,
+    ) -> PyResult<bool> {
+        self.space.admit(py, key.as_ref())?;
+        let (key, expected, new) = (key.as_ref(), expected.as_ref(), new.as_ref());
+        let (expected, new) = (expected.map(AsRef::as_ref), new.map(AsRef::as_ref));
+        self.space.part.with(py, |keyspace| keyspace.compare_and_swap(key, expected, new))
+    }
+
+    /// The pair with the least key, or None.
+    fn first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        Ok(self.space.part.with(py, cantle::Keyspace::first)?.map(Pair::from))
+    }
+
+    /// The pair with the greatest key, or None.
+    fn last(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        Ok(self.space.part.with(py, cantle::Keyspace::last)?.map(Pair::from))
+    }
+
+    /// Removes the pair with the least key and returns it, atomically, or None. Each pair is returned to one caller.
+    fn pop_first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        Ok(self.space.part.with(py, cantle::Keyspace::pop_first)?.map(Pair::from))
+    }
+
+    /// As pop_first(), for the greatest key.
+    fn pop_last(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        Ok(self.space.part.with(py, cantle::Keyspace::pop_last)?.map(Pair::from))
+    }
+
+    /// Estimated number of pairs. sum(1 for _ in keyspace) is exact and reads every pair.
+    fn len_estimate(&self, py: Python<'_>) -> PyResult<u64> {
+        self.space.part.with(py, cantle::Keyspace::len_estimate)
+    }
+
     /// The pairs from start to stop in key order, as of now; stop is not included, unless include_stop says so.
     ///
     /// With prefix: those whose keys begin with it. A tuple is a prefix of the tuples that begin with its parts.
@@ -426,6 +467,10 @@ impl Keyspace {
             let transaction = Bound::new(py, transaction)?;
             let returned = run.call1((&transaction,));
             let transaction = transaction.get();
+            // Its state decides on another run, whatever came of the call.
+            if transaction.has_conflicted() {
+                return Ok(None);
+            }
             let Ok(returned) = returned else {
                 transaction.rollback(py);
                 return returned.map(|object| Some(object.unbind()));

@@ -17,6 +17,7 @@ mod import;
 mod keyspace;
 mod leveldb;
 mod options;
+mod pair;
 mod plyvel_batch;
 mod range;
 mod retry;

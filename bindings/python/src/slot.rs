@@ -77,18 +77,6 @@ impl<T: Send + Sync + 'static> Slot<T> {
         }
     }
 
-    /// The same for what changes it.
-    pub fn with_mut<R: Send>(
-        &self,
-        py: Python<'_>,
-        change: impl FnOnce(&mut T) -> Result<R, Failure> + Send,
-    ) -> Result<R, Failure> {
-        py.detach(|| match &mut *self.content.write() {
-            Some(content) if self.is_open() => change(content),
-            _ => Err(Failure::Empty),
-        })
-    }
-
     /// Runs `read`, which must not wait for anything, on the content, attached or not. `None` if there is none, or it is
     /// about to go.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {

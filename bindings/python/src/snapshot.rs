@@ -4,44 +4,34 @@ use crate::bounds::{Asked, Keys};
 use crate::bytes_like::{Key, bytes};
 use crate::cursor::Cursor;
 use crate::keyspace::{Keyspace, Space, missing};
+use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
 use crate::store::{Part, Store};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
 
-/// The store as it was when the snapshot was taken, over all keyspaces. Reads go to the keyspace that it was taken from
-/// unless another one is given. close(), or the end of a with statement, lets go of it.
+/// The store as it was when the snapshot was taken, over all keyspaces. Reads are of the keyspace that it was taken from;
+/// keyspace() gives the same snapshot with reads of another one. close(), or the end of a with statement, releases it.
 #[pyclass(frozen, module = "cantle")]
 pub struct Snapshot {
-    pub part: Part<cantle::Snapshot>,
+    pub part: Arc<Part<cantle::Snapshot>>,
     own: Space,
 }
 
 impl Snapshot {
     pub fn new(store: &Arc<Store>, own: Space, snapshot: cantle::Snapshot) -> Self {
-        Self { part: Part::new(store, "snapshot", snapshot), own }
+        Self { part: Arc::new(Part::new(store, "snapshot", snapshot)), own }
     }
 
-    fn read(
-        &self,
-        py: Python<'_>,
-        key: &[u8],
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<Option<cantle::Value>> {
-        let space = Space::of(keyspace, &self.own);
+    fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<cantle::Value>> {
+        let space = &self.own;
         space.admit(py, key)?;
         self.part.with_in(py, &space.part, |snapshot, keyspace| snapshot.keyspace(keyspace).get(key))
     }
 
-    fn list(
-        &self,
-        py: Python<'_>,
-        asked: &Asked<'_>,
-        listing: &Listing,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<Range> {
-        let space = Space::of(keyspace, &self.own);
+    fn list(&self, py: Python<'_>, asked: &Asked<'_>, listing: &Listing) -> PyResult<Range> {
+        let space = &self.own;
         let keys = asked.keys(space.order.as_ref())?;
         self.part.with_in(py, &space.part, |snapshot, keyspace| {
             let range = match keys {
@@ -55,35 +45,45 @@ impl Snapshot {
 
 #[pymethods]
 impl Snapshot {
+    /// The same snapshot with reads of another keyspace. Closing either closes both.
+    #[pyo3(signature = (keyspace, /))]
+    fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
+        Self { part: self.part.clone(), own: keyspace.get().space.clone() }
+    }
+
+    /// The pair with the least key, or None.
+    fn first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        end(py, &self.part, &self.own, |snapshot, keyspace| snapshot.keyspace(keyspace).first())
+    }
+
+    /// The pair with the greatest key, or None.
+    fn last(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        end(py, &self.part, &self.own, |snapshot, keyspace| snapshot.keyspace(keyspace).last())
+    }
+
     /// The key's value at that moment, or default.
-    #[pyo3(signature = (key, default=None, *, keyspace=None))]
-    fn get(
-        &self,
-        py: Python<'_>,
-        key: Key<'_>,
-        default: Option<Py<PyAny>>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.read(py, key.as_ref(), keyspace)?.map(|value| bytes(py, &value)).or(default))
+    #[pyo3(signature = (key, default=None))]
+    fn get(&self, py: Python<'_>, key: Key<'_>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.read(py, key.as_ref())?.map(|value| bytes(py, &value)).or(default))
     }
 
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let value = self.read(py, key.extract::<Key<'_>>()?.as_ref(), None)?;
+        let value = self.read(py, key.extract::<Key<'_>>()?.as_ref())?;
         value.map(|value| bytes(py, &value)).ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: Key<'_>) -> PyResult<bool> {
-        Ok(self.read(py, key.as_ref(), None)?.is_some())
+        Ok(self.read(py, key.as_ref())?.is_some())
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let range = self.list(py, &Asked::default(), &Listing::new(false, None)?, None)?;
+        let range = self.list(py, &Asked::default(), &Listing::new(false, None)?)?;
         Bound::new(py, range)?.call_method0("only_keys").map(Bound::unbind)
     }
 
     /// The pairs from start to stop, as Keyspace.range.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None,
-        include_start=true, include_stop=false, keyspace=None))]
+        include_start=true, include_stop=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn range<'py>(
         &self,
@@ -95,28 +95,26 @@ impl Snapshot {
         limit: Option<&Bound<'py, PyAny>>,
         include_start: bool,
         include_stop: bool,
-        keyspace: Option<&Bound<'py, Keyspace>>,
     ) -> PyResult<Range> {
         let asked = Asked { start, stop, include_start, include_stop, prefix };
-        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+        self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
     /// The pairs whose keys begin with prefix.
-    #[pyo3(signature = (prefix, *, reverse=false, limit=None, keyspace=None))]
+    #[pyo3(signature = (prefix, *, reverse=false, limit=None))]
     fn prefix<'py>(
         &self,
         py: Python<'py>,
         prefix: Bound<'py, PyAny>,
         reverse: bool,
         limit: Option<&Bound<'py, PyAny>>,
-        keyspace: Option<&Bound<'py, Keyspace>>,
     ) -> PyResult<Range> {
         let asked = Asked { prefix: Some(prefix), ..Asked::default() };
-        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+        self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
     /// A cursor over the keys from start to stop.
-    #[pyo3(signature = (start=None, stop=None, *, include_start=true, include_stop=false, keyspace=None))]
+    #[pyo3(signature = (start=None, stop=None, *, include_start=true, include_stop=false))]
     fn cursor(
         &self,
         py: Python<'_>,
@@ -124,9 +122,8 @@ impl Snapshot {
         stop: Option<&Bound<'_, PyAny>>,
         include_start: bool,
         include_stop: bool,
-        keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<Cursor> {
-        let space = Space::of(keyspace, &self.own);
+        let space = &self.own;
         let keys = crate::bounds::between(space.order.as_ref(), start, stop, include_start, include_stop)?;
         self.part.with_in(py, &space.part, |snapshot, keyspace| {
             Ok(Cursor::new(space, snapshot.keyspace(keyspace).cursor(keys)))

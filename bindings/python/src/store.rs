@@ -214,22 +214,6 @@ impl<T: Send + Sync + 'static> Part<T> {
         self.store.finish(py, self.what, done)
     }
 
-    /// The same for one that changes the content.
-    pub fn with_mut_in<R: Send>(
-        &self,
-        py: Python<'_>,
-        keyspace: &Part<cantle::Keyspace>,
-        run: impl FnOnce(&mut T, &cantle::Keyspace) -> cantle::Result<R> + Send,
-    ) -> PyResult<R> {
-        self.store.check()?;
-        keyspace.store.check()?;
-        let _scope = comparator::Scope::enter(self.store.has_comparators);
-        let done = self
-            .slot
-            .with_mut(py, |content| keyspace.slot.with_detached(|keyspace| Ok(run(content, keyspace)?)));
-        self.store.finish(py, self.what, done)
-    }
-
     /// Runs something that takes no time and waits for nobody.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> PyResult<R> {
         self.store.check()?;

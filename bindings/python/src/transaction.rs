@@ -4,23 +4,27 @@ use crate::batch::write_options;
 use crate::bounds::{Asked, Keys, between};
 use crate::bytes_like::{Key, Value, bytes};
 use crate::keyspace::{Keyspace, Space, missing};
+use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
 use crate::store::{Part, Store};
 use cantle::Durability;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Reads of one moment and writes that take effect together at commit(), or at the end of a with statement, provided that
 /// nobody has changed what was read: else ConflictError is raised, and nothing was written. DB.transact runs it again then.
 ///
 /// An exception within the with statement rolls it back. Its own writes show in its reads. Reads and writes go to the
-/// keyspace that it was begun with unless another one is given.
+/// keyspace that it was begun with; keyspace() gives the same transaction with those of another one.
 #[pyclass(frozen, module = "cantle")]
 pub struct Transaction {
-    part: Part<cantle::Transaction>,
+    part: Arc<Part<cantle::Transaction>>,
     own: Space,
     durability: Option<Durability>,
+    /// True once a commit has met a conflict.
+    conflicted: Arc<AtomicBool>,
 }
 
 impl Transaction {
@@ -31,38 +35,28 @@ impl Transaction {
         durability: Option<Durability>,
     ) -> PyResult<Self> {
         store.with(py, |db| {
-            Ok(Self { part: Part::new(store, "transaction", db.transaction()), own, durability })
+            let part = Arc::new(Part::new(store, "transaction", db.transaction()));
+            Ok(Self { part, own, durability, conflicted: Arc::default() })
         })
     }
 
-    pub fn read(
-        &self,
-        py: Python<'_>,
-        key: &[u8],
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<Option<cantle::Value>> {
-        let space = Space::of(keyspace, &self.own);
+    pub fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<cantle::Value>> {
+        let space = &self.own;
         space.admit(py, key)?;
         self.part.with_in(py, &space.part, |transaction, keyspace| transaction.keyspace(keyspace).get(key))
     }
 
     /// Writes a value, or deletes the key.
-    pub fn write(
-        &self,
-        py: Python<'_>,
-        key: &[u8],
-        value: Option<&[u8]>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<()> {
-        let space = Space::of(keyspace, &self.own);
+    pub fn write(&self, py: Python<'_>, key: &[u8], value: Option<&[u8]>) -> PyResult<()> {
+        let space = &self.own;
         space.admit(py, key)?;
-        self.part.with_mut_in(py, &space.part, |transaction, keyspace| match value {
+        self.part.with_in(py, &space.part, |transaction, keyspace| match value {
             Some(value) => transaction.keyspace(keyspace).put(key, value),
             None => transaction.keyspace(keyspace).delete(key),
         })
     }
 
-    /// Commits; whether there was no conflict.
+    /// Commits; false after a conflict.
     pub fn try_commit(&self, py: Python<'_>) -> PyResult<bool> {
         let options = write_options(self.durability);
         self.part.consume(py, |transaction| match transaction.commit_with(options) {
@@ -71,18 +65,17 @@ impl Transaction {
         })
     }
 
+    /// True if a commit of its own has met a conflict.
+    pub fn has_conflicted(&self) -> bool {
+        self.conflicted.load(Relaxed)
+    }
+
     pub fn is_over(&self) -> bool {
         self.part.is_released()
     }
 
-    fn list(
-        &self,
-        py: Python<'_>,
-        asked: &Asked<'_>,
-        listing: &Listing,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<Range> {
-        let space = Space::of(keyspace, &self.own);
+    fn list(&self, py: Python<'_>, asked: &Asked<'_>, listing: &Listing) -> PyResult<Range> {
+        let space = &self.own;
         let keys = asked.keys(space.order.as_ref())?;
         self.part.with_in(py, &space.part, |transaction, keyspace| {
             let range = match keys {
@@ -96,78 +89,118 @@ impl Transaction {
 
 #[pymethods]
 impl Transaction {
-    /// The key's value as the transaction sees it, or default.
-    #[pyo3(signature = (key, default=None, *, keyspace=None))]
-    fn get(
+    /// The same transaction with reads and writes of another keyspace. Committing either commits both.
+    #[pyo3(signature = (keyspace, /))]
+    fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
+        Self {
+            part: self.part.clone(),
+            own: keyspace.get().space.clone(),
+            durability: self.durability,
+            conflicted: self.conflicted.clone(),
+        }
+    }
+
+    /// The pair with the least key, or None.
+    fn first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).first())
+    }
+
+    /// The pair with the greatest key, or None.
+    fn last(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).last())
+    }
+
+    /// Removes the pair with the least key when the transaction is committed, and returns it, or None. Every key up to that one
+    /// counts as read.
+    fn pop_first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).pop_first())
+    }
+
+    /// As pop_first(), for the greatest key.
+    fn pop_last(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
+        end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).pop_last())
+    }
+
+    /// Stores a pair when the transaction is committed, unless the key has a value; returns True if it had none.
+    fn insert_if_absent(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<bool> {
+        self.compare_and_swap(py, key, None, Some(value))
+    }
+
+    /// Replaces the key's value by new when the transaction is committed, if it is expected; None stands for no value. Returns True if it was.
+    fn compare_and_swap(
         &self,
         py: Python<'_>,
         key: Key<'_>,
-        default: Option<Py<PyAny>>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.read(py, key.as_ref(), keyspace)?.map(|value| bytes(py, &value)).or(default))
+        expected: Option<Value<'_>>,
+        new: Option<Value<'_>>,
+    ) -> PyResult<bool> {
+        self.own.admit(py, key.as_ref())?;
+        let (key, expected, new) = (key.as_ref(), expected.as_ref(), new.as_ref());
+        let (expected, new) = (expected.map(AsRef::as_ref), new.map(AsRef::as_ref));
+        self.part.with_in(py, &self.own.part, |transaction, keyspace| {
+            transaction.keyspace(keyspace).compare_and_swap(key, expected, new)
+        })
+    }
+
+    /// The key's value as the transaction sees it, or default.
+    #[pyo3(signature = (key, default=None))]
+    fn get(&self, py: Python<'_>, key: Key<'_>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.read(py, key.as_ref())?.map(|value| bytes(py, &value)).or(default))
     }
 
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let value = self.read(py, key.extract::<Key<'_>>()?.as_ref(), None)?;
+        let value = self.read(py, key.extract::<Key<'_>>()?.as_ref())?;
         value.map(|value| bytes(py, &value)).ok_or_else(|| missing(key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: Key<'_>) -> PyResult<bool> {
-        Ok(self.read(py, key.as_ref(), None)?.is_some())
+        Ok(self.read(py, key.as_ref())?.is_some())
     }
 
     /// Stores a pair when the transaction is committed.
-    #[pyo3(signature = (key, value, *, keyspace=None))]
-    fn put(
-        &self,
-        py: Python<'_>,
-        key: Key<'_>,
-        value: Value<'_>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
-    ) -> PyResult<()> {
-        self.write(py, key.as_ref(), Some(value.as_ref()), keyspace)
+    #[pyo3(signature = (key, value))]
+    fn put(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
+        self.write(py, key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a key, if it is there, when the transaction is committed.
-    #[pyo3(signature = (key, *, keyspace=None))]
-    fn delete(&self, py: Python<'_>, key: Key<'_>, keyspace: Option<&Bound<'_, Keyspace>>) -> PyResult<()> {
-        self.write(py, key.as_ref(), None, keyspace)
+    #[pyo3(signature = (key))]
+    fn delete(&self, py: Python<'_>, key: Key<'_>) -> PyResult<()> {
+        self.write(py, key.as_ref(), None)
     }
 
     /// Removes every key from start to stop, which is not included, when the transaction is committed.
-    #[pyo3(signature = (start=None, stop=None, *, keyspace=None))]
+    #[pyo3(signature = (start=None, stop=None))]
     fn delete_range(
         &self,
         py: Python<'_>,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
-        keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<()> {
-        let space = Space::of(keyspace, &self.own);
+        let space = &self.own;
         let keys = between(space.order.as_ref(), start, stop, true, false)?;
-        self.part.with_mut_in(py, &space.part, |transaction, keyspace| {
+        self.part.with_in(py, &space.part, |transaction, keyspace| {
             transaction.keyspace(keyspace).delete_range(keys)
         })
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
-        self.write(py, key.as_ref(), Some(value.as_ref()), None)
+        self.write(py, key.as_ref(), Some(value.as_ref()))
     }
 
     /// As of a dict: KeyError if the transaction does not see the key.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = key.extract::<Key<'_>>()?;
-        if self.read(py, bytes.as_ref(), None)?.is_none() {
+        if self.read(py, bytes.as_ref())?.is_none() {
             return Err(missing(key));
         }
-        self.write(py, bytes.as_ref(), None, None)
+        self.write(py, bytes.as_ref(), None)
     }
 
     /// The pairs from start to stop, as Keyspace.range, with the writes made up to now. As far as they are walked over, they
     /// count as read.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None,
-        include_start=true, include_stop=false, keyspace=None))]
+        include_start=true, include_stop=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn range<'py>(
         &self,
@@ -179,31 +212,33 @@ impl Transaction {
         limit: Option<&Bound<'py, PyAny>>,
         include_start: bool,
         include_stop: bool,
-        keyspace: Option<&Bound<'py, Keyspace>>,
     ) -> PyResult<Range> {
         let asked = Asked { start, stop, include_start, include_stop, prefix };
-        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+        self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
     /// The pairs whose keys begin with prefix.
-    #[pyo3(signature = (prefix, *, reverse=false, limit=None, keyspace=None))]
+    #[pyo3(signature = (prefix, *, reverse=false, limit=None))]
     fn prefix<'py>(
         &self,
         py: Python<'py>,
         prefix: Bound<'py, PyAny>,
         reverse: bool,
         limit: Option<&Bound<'py, PyAny>>,
-        keyspace: Option<&Bound<'py, Keyspace>>,
     ) -> PyResult<Range> {
         let asked = Asked { prefix: Some(prefix), ..Asked::default() };
-        self.list(py, &asked, &Listing::new(reverse, limit)?, keyspace)
+        self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
     /// Makes the writes take effect, as of now. Raises ConflictError, and writes nothing, if what was read has changed. The
     /// transaction is over either way.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let options = write_options(self.durability);
-        self.part.consume(py, |transaction| transaction.commit_with(options))
+        self.part.consume(py, |transaction| {
+            transaction.commit_with(options).inspect_err(|error| {
+                self.conflicted.fetch_or(error.is_conflict(), Relaxed);
+            })
+        })
     }
 
     /// Forgets the writes. The transaction is over.

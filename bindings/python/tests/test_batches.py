@@ -33,14 +33,14 @@ def test_a_batch_spans_keyspaces(db):
     db[b"old"] = counts[b"old"] = b""
     with db.write_batch(durability="sync") as batch:
         batch.put(b"a", b"1")
-        batch.put(b"n", b"1", keyspace=counts)
-        batch.delete(b"old", keyspace=counts)
+        batch.keyspace(counts).put(b"n", b"1")
+        batch.keyspace(counts).delete(b"old")
         batch.delete_range(b"o", b"p")
     assert (list(db), list(counts)) == ([b"a"], [b"n"])
     with counts.write_batch() as batch:
         batch[b"n"] = b"2"
         del batch[b"none"]
-        batch.put(b"a", b"2", keyspace=db)
+        batch.keyspace(db).put(b"a", b"2")
     assert (db[b"a"], counts[b"n"]) == (b"2", b"2")
 
 
@@ -60,7 +60,7 @@ def test_a_batch_that_failed_is_still_there(db):
     keyspace = db.keyspace("gone")
     batch = db.write_batch()
     batch.put(b"a", b"1")
-    batch.put(b"b", b"1", keyspace=keyspace)
+    batch.keyspace(keyspace).put(b"b", b"1")
     db.drop_keyspace("gone")
     with pytest.raises(cantle.NoKeyspaceError) as raised:
         batch.write()
@@ -75,16 +75,16 @@ def test_a_snapshot_is_of_one_moment_over_keyspaces(db):
     db[b"a"], other[b"b"] = b"1", b"1"
     with db.snapshot() as snapshot:
         db[b"a"], other[b"b"], db[b"c"] = b"2", b"2", b"2"
-        assert snapshot[b"a"] == snapshot.get(b"b", keyspace=other) == b"1"
+        assert snapshot[b"a"] == snapshot.keyspace(other).get(b"b") == b"1"
         assert snapshot.get(b"c", 5) == 5
         assert b"c" not in snapshot
         with pytest.raises(KeyError):
             snapshot[b"c"]
         assert list(snapshot) == [b"a"]
         assert list(snapshot.range()) == [(b"a", b"1")]
-        assert list(snapshot.range(keyspace=other, reverse=True)) == [(b"b", b"1")]
-        assert list(snapshot.prefix(b"b", keyspace=other).only_values()) == [b"1"]
-        cursor = snapshot.cursor(keyspace=other)
+        assert list(snapshot.keyspace(other).range(reverse=True)) == [(b"b", b"1")]
+        assert list(snapshot.keyspace(other).prefix(b"b").only_values()) == [b"1"]
+        cursor = snapshot.keyspace(other).cursor()
         assert cursor.seek(b"a")
         assert cursor.item() == (b"b", b"1")
         assert not snapshot.closed
@@ -117,11 +117,11 @@ def test_keyspaces_are_made_listed_and_dropped(db):
 
 def test_keyspaces_of_another_store_are_refused(db, tmp_path):
     with cantle.open(tmp_path / "other") as other:
-        for use in (lambda: db.snapshot().get(b"a", keyspace=other), lambda: db.transaction().put(b"a", b"", keyspace=other)):
+        for use in (lambda: db.snapshot().keyspace(other).get(b"a"), lambda: db.transaction().keyspace(other).put(b"a", b"")):
             with pytest.raises(cantle.InvalidArgumentError, match="belongs to another store"):
                 use()
         batch = db.write_batch()
-        batch.put(b"a", b"", keyspace=other)
+        batch.keyspace(other).put(b"a", b"")
         with pytest.raises(cantle.InvalidArgumentError):
             batch.write()
 
@@ -132,9 +132,9 @@ def test_a_transaction_sees_its_writes_and_commits_at_a_clean_end(db):
     with db.transaction() as tx:
         assert tx[b"a"] == b"1"
         tx[b"b"] = b"2"
-        tx.put(b"n", b"3", keyspace=other)
+        tx.keyspace(other).put(b"n", b"3")
         assert tx.get(b"b") == b"2"
-        assert tx.get(b"n", keyspace=other) == b"3"
+        assert tx.keyspace(other).get(b"n") == b"3"
         del tx[b"a"]
         with pytest.raises(KeyError):
             del tx[b"a"]
@@ -142,7 +142,7 @@ def test_a_transaction_sees_its_writes_and_commits_at_a_clean_end(db):
             tx[b"a"]
         assert b"a" not in tx
         assert list(tx.range()) == [(b"b", b"2")]
-        assert list(tx.prefix(b"n", keyspace=other).only_keys()) == [b"n"]
+        assert list(tx.keyspace(other).prefix(b"n").only_keys()) == [b"n"]
         assert list(db) == [b"a"]
     assert tx.closed
     assert (dict(db), dict(other)) == ({b"b": b"2"}, {b"n": b"3"})
@@ -150,7 +150,7 @@ def test_a_transaction_sees_its_writes_and_commits_at_a_clean_end(db):
         tx.get(b"a")
     with db.transaction(durability="sync") as tx:
         tx.delete_range()
-        tx.delete(b"n", keyspace=other)
+        tx.keyspace(other).delete(b"n")
     assert (dict(db), dict(other)) == ({}, {})
 
 

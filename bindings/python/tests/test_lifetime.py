@@ -295,7 +295,7 @@ def test_closing_while_others_work_ends_them_with_an_error(tmp_path):
             try:
                 while True:
                     kept = kept[-20:] + [db.range(), db.snapshot(), db.transaction(), db.cursor(), db.keyspace("other")]
-                    kept.append(kept[-4].range(keyspace=kept[-1]))
+                    kept.append(kept[-4].keyspace(kept[-1]).range())
                     db[b"%d" % number] = b"1"
             except cantle.ClosedError:
                 ended.append(kept)

@@ -22,7 +22,7 @@ assert_type(db.transact(lambda tx: 5), int)
 with db.snapshot() as snapshot, db.write_batch() as batch, db.transaction() as tx:
     assert_type(snapshot[b"a"], bytes)
     assert_type(tx.get(b"a", 5), "bytes | int")
-    batch.put(b"a", b"b", keyspace=db.keyspace("other", compression="lz4"))
+    batch.keyspace(db.keyspace("other", compression="lz4")).put(b"a", b"b")
 assert_type(db.verify().ok, bool)
 assert_type(cantle.repair("a", "b").pairs, int)
 
