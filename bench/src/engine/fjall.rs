@@ -21,7 +21,7 @@ pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
         .worker_threads(settings.background_threads)
         .open()?;
     let keyspace =
-        db.keyspace_with("default", || KeyspaceCreateOptions::default().max_memtable_size(memtable))?;
+        db.keyspace("default", || KeyspaceCreateOptions::default().max_memtable_size(memtable))?;
     Ok(Opened {
         engine: Box::new(Fjall { db, keyspace, durability: settings.durability }),
         configuration: format!(
