@@ -8,7 +8,7 @@
 //! get. Scans gain nothing by rows.
 //!
 //! An earlier division tried changes and kept those that made reads cheaper. From the same start it
-//! gained nothing measurable (docs/performance.md).
+//! gained nothing measurable (docs/notebook/revisions.md).
 
 /// Percent of the budget for regions, rows and blocks if data is at most `PLENTY_TIMES` the budget,
 /// or is not read by gets. The other 12 percent are for logs and for memory without an owner.
