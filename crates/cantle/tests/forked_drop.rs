@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "looks at the store's files from outside")]
 #![expect(unsafe_code, reason = "forks")]
 
-use cantle::{Db, Options};
+use cantle::{Db, Error, Options};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,12 @@ fn fork_and_die(path: &Path) {
     if child == 0 {
         // SAFETY: no pointers.
         unsafe { libc::alarm(60) };
+        let is_refused = matches!(db.close(), Err(Error::Closed));
         drop(db);
+        if !is_refused {
+            // SAFETY: as below.
+            unsafe { libc::_exit(1) };
+        }
         // SAFETY: runs and flushes nothing of the parent's.
         unsafe { libc::_exit(0) };
     }

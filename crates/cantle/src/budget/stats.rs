@@ -2,7 +2,7 @@
 
 /// One account of the memory budget, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemoryAccount {
     /// Minimum of the limit.
@@ -17,7 +17,7 @@ pub struct MemoryAccount {
 
 /// The memory budget and its accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// Regions that are in memory as a whole: the munks of `chunk`.

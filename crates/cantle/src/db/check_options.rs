@@ -12,6 +12,18 @@ pub(crate) fn check_options(options: &Options) -> Result<()> {
     {
         return Err(Error::InvalidArgument(format!("a memory budget of {bytes} bytes is below 1 MiB")));
     }
+    if options.monitor {
+        let reason = match (cfg!(all(feature = "monitor", target_os = "linux")), options.read_only) {
+            (false, _) => Some("this library was built without the feature `monitor`, which is for Linux"),
+            (true, true) => {
+                Some("any number of processes may read a store, and only one can have its socket")
+            }
+            (true, false) => options.vfs.as_ref().map(|_| "a socket needs a directory of the system's"),
+        };
+        if let Some(reason) = reason {
+            return Err(Error::InvalidArgument(format!("the option monitor: {reason}")));
+        }
+    }
     options.comparators.iter().try_for_each(|comparator| check_comparator_name(comparator.name()))?;
     check_keyspace_options(&options.default_keyspace)
 }

@@ -1,6 +1,6 @@
 //! Removing a store, and nothing else.
 
-use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_temporary};
+use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_temporary, remove_socket_left};
 use super::open::{bind, lock_store};
 use crate::db::Options;
 use crate::files::parse_file_name;
@@ -28,6 +28,7 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     }
     let vfs = &*bind(&vfs, dir)?;
     let _lock = lock_store(vfs, dir, LockMode::Exclusive)?;
+    remove_socket_left(vfs, dir);
     names = list(vfs, dir)?;
     // Without its newest manifest nothing opens what an interruption leaves, and a second attempt removes the rest. Older ones must be gone for
     // good before, those as well that the store itself has removed: else a loss of power could bring one back, and with it an older store.

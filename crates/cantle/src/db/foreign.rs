@@ -10,6 +10,9 @@ use crate::vfs::{OpenMode, Vfs};
 use std::path::Path;
 
 pub(super) const LOCK_FILE: &str = "LOCK";
+/// The socket of a store that other programs may look at while it is open (`Options::monitor`), and its name until its mode is set.
+pub(super) const SOCKET_FILE: &str = "MONITOR";
+pub(super) const NEW_SOCKET_FILE: &str = "MONITOR.new";
 /// In a directory that a repair fills.
 pub(crate) const UNFINISHED_FILE: &str = "UNFINISHED";
 
@@ -105,12 +108,25 @@ fn shell_word(text: &str) -> String {
     }
 }
 
-/// Whether a store may have a file of this name.
+/// True if a store may have a file of this name.
 pub(crate) fn is_ours(name: &str) -> bool {
     [LOCK_FILE, VOUCH_FILE, WRITE_BUFFER_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE, UNFINISHED_FILE]
         .contains(&name)
+        || [SOCKET_FILE, NEW_SOCKET_FILE].contains(&name)
         || is_temporary(name)
         || parse_file_name(name).is_some()
+}
+
+/// Removes the socket that a killed process left. The store is locked for writing. A file of that name that is no socket stays.
+pub(super) fn remove_socket_left(vfs: &dyn Vfs, dir: &Path) {
+    for name in [SOCKET_FILE, NEW_SOCKET_FILE] {
+        let path = dir.join(name);
+        if vfs.metadata(&path).is_ok_and(|found| found.is_some_and(|found| found.is_socket))
+            && let Err(error) = vfs.remove(&path)
+        {
+            tracing::debug!(path = %path.display(), %error, "cannot remove the socket of an earlier process");
+        }
+    }
 }
 
 /// Whether a file whose name a store may have given is somebody else's all the same: a program that names its logs after

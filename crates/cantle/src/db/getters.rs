@@ -43,10 +43,10 @@ impl KeyspaceOptions {
 }
 
 impl Options {
-    /// Bytes of memory that the store may use: its own budget, or that of its [`Resources`], or the default.
+    /// Bytes of memory that the store may use: those of its [`Resources`], or its own budget, or the default.
     pub fn get_memory_budget(&self) -> u64 {
         let shared = self.resources.as_ref().map(Resources::memory_budget);
-        self.memory_budget.or(shared).unwrap_or_else(default_budget_bytes)
+        shared.or(self.memory_budget).unwrap_or_else(default_budget_bytes)
     }
 
     /// The durability of writes that ask for no more.
@@ -79,10 +79,10 @@ impl Options {
         self.keep_left_behind
     }
 
-    /// Number of threads for rebalances: the store's own, or those of its [`Resources`], or the default.
+    /// Number of threads for rebalances: those of its [`Resources`], or the store's own, or the default.
     pub fn get_background_threads(&self) -> usize {
         let shared = self.resources.as_ref().map(Resources::background_threads);
-        self.background_threads.or(shared).unwrap_or_else(default_threads)
+        shared.or(self.background_threads).unwrap_or_else(default_threads)
     }
 
     /// The longest time between checkpoints.
@@ -93,6 +93,11 @@ impl Options {
     /// True if the store has a write buffer where it can have one.
     pub fn get_write_buffer(&self) -> bool {
         self.write_buffer
+    }
+
+    /// True if other programs may look at the store while it is open.
+    pub fn get_monitor(&self) -> bool {
+        self.monitor
     }
 
     /// The options of the keyspace `default`.
@@ -119,6 +124,7 @@ impl fmt::Debug for Options {
             .field("background_threads", &self.get_background_threads())
             .field("checkpoint_interval", &self.checkpoint_interval)
             .field("write_buffer", &self.write_buffer)
+            .field("monitor", &self.monitor)
             .field("default_keyspace", &self.default_keyspace)
             .field("comparators", &self.get_comparator_names().collect::<Vec<_>>())
             .finish_non_exhaustive()
@@ -139,7 +145,7 @@ mod tests {
         for part in ["memory_budget: 5242880", "durability: Sync", "read_only: true", "comparators: []"] {
             assert!(shown.contains(part), "{shown}");
         }
-        let shared = Options::new().resources(Resources::new(7 << 20, 3));
+        let shared = Options::new().memory_budget(5 << 20).resources(Resources::new(7 << 20, 3));
         assert_eq!((shared.get_memory_budget(), shared.get_background_threads()), (7 << 20, 3));
         assert_eq!(Options::new().get_memory_budget(), default_budget_bytes());
         let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)).row_cache(false);

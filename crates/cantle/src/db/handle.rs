@@ -190,7 +190,8 @@ impl Db {
     /// It is closed even if this fails: then what was written since the last checkpoint may be lost. [`Error::ReadOnly`] says
     /// that the store had turned read-only before that, be it in the background, and why.
     pub fn close(&self) -> Result<()> {
-        if self.handle.store.substrate.health.is_closed() {
+        let store = &self.handle.store;
+        if store.substrate.health.is_closed() || store.process != std::process::id() {
             return Err(Error::Closed);
         }
         self.handle.store.close()

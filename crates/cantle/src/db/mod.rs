@@ -17,6 +17,8 @@ mod getters;
 pub(crate) mod handle;
 pub(crate) mod keyspace;
 mod left_behind;
+#[cfg(all(feature = "monitor", target_os = "linux"))]
+mod monitor;
 pub(crate) mod open;
 mod operations;
 mod options;

@@ -186,6 +186,7 @@ pub struct Options {
     pub(crate) background_threads: Option<usize>,
     pub(crate) checkpoint_interval: Duration,
     pub(crate) write_buffer: bool,
+    pub(crate) monitor: bool,
     pub(crate) resources: Option<Resources>,
     pub(crate) default_keyspace: KeyspaceOptions,
     pub(crate) comparators: Vec<Arc<dyn Comparator>>,
@@ -207,6 +208,7 @@ impl Default for Options {
             background_threads: None,
             checkpoint_interval: Duration::from_secs(5),
             write_buffer: true,
+            monitor: false,
             resources: None,
             default_keyspace: KeyspaceOptions::default(),
             comparators: Vec::new(),
@@ -300,6 +302,16 @@ impl Options {
     /// loses less at a power loss and syncs more often.
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.checkpoint_interval = interval;
+        self
+    }
+
+    /// Opens a socket in the store's directory, `MONITOR`, by which `cantle top`, `stats`, `inspect` and `backup` look at the store while
+    /// this program has it open. Default: no. The socket has mode 0600, and programs of this user and of root get answers; they can read statistics,
+    /// key ranges and metadata of keyspaces, and write a backup. It takes a thread that sleeps. Linux only, with the feature `monitor`: otherwise
+    /// opening with it gives [`InvalidArgument`](crate::Error::InvalidArgument), as it does in a read-only store and with a file system
+    /// of one's own.
+    pub fn monitor(mut self, on: bool) -> Self {
+        self.monitor = on;
         self
     }
 

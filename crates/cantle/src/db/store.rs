@@ -76,6 +76,9 @@ pub(crate) struct Store {
     pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
     /// The process that opened the store.
     pub(super) process: u32,
+    /// By which other programs look at the store.
+    #[cfg(all(feature = "monitor", target_os = "linux"))]
+    pub(super) monitor: Mutex<Option<super::monitor::Monitor>>,
 }
 
 /// How transactions ended since opening.
@@ -213,6 +216,8 @@ impl Store {
         if self.substrate.health.is_closed() {
             return Ok(());
         }
+        #[cfg(all(feature = "monitor", target_os = "linux"))]
+        drop(self.monitor.lock().take());
         // A write that is announced after this is turned away; those before are waited for.
         self.substrate.health.begin_close();
         self.substrate.calls.close();

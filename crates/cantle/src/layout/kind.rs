@@ -4,7 +4,7 @@ use crate::types::error::{Error, Result};
 
 /// The published design by which a keyspace is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum LayoutKind {
     /// EvenDB/YoDB: key ranges are the unit of caching, logging and compaction. For composite keys, scans

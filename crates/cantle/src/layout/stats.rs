@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Number of gets by the place that served them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct GetsServed {
     /// Served from a key range that the layout keeps in memory whole: a munk of `chunk`.
@@ -28,7 +28,7 @@ pub struct GetsServed {
 /// Figure 9b). Divided by the counts of [`GetsServed`] they are means. The time to look up the
 /// chunk and to search the row cache is not included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct GetTimes {
     /// Gets served from the newest part of a log, through its in-memory index.
@@ -43,7 +43,7 @@ pub struct GetTimes {
 
 /// Counters and sizes of one keyspace.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct KeyspaceStats {
     /// The keyspace's name.
@@ -128,7 +128,7 @@ impl KeyspaceStats {
 
 /// Statistics of one layout. In text (JSON), its fields stand beside those of [`KeyspaceStats`].
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(untagged))]
 #[non_exhaustive]
 pub enum LayoutStats {
     /// EvenDB/YoDB.
@@ -154,7 +154,7 @@ impl Default for LayoutStats {
 
 /// Counters and sizes of a keyspace in the layout `chunk`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ChunkStats {
     /// Number of chunks in memory now.
@@ -193,7 +193,7 @@ pub struct ChunkStats {
 
 /// One key range of a keyspace that its layout manages: a chunk of `chunk`.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RegionInfo {
     /// The region's smallest possible key. The region ends where the next one of its level begins.

@@ -4,7 +4,7 @@ use super::pool::Pool;
 
 /// Number of jobs of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct JobStats {
     /// Jobs that wait for a background thread.
@@ -16,7 +16,7 @@ pub struct JobStats {
 /// Background jobs by their urgency, the most urgent class first. The counts include all stores
 /// that share the threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MaintenanceStats {
     /// Checkpoints.

@@ -44,8 +44,13 @@ impl Target {
         let synced = canary!(UNNAMED_REPAIR else vfs.sync_dir(path));
         synced.map_err(|e| Error::io(Attempt::SyncDirectory, path, e))?;
         let default = planned.values().find(|known| known.edit.name == DEFAULT_KEYSPACE);
-        let mut options =
-            Options { read_only: false, create_if_missing: true, fills_repair: true, ..options.clone() };
+        let mut options = Options {
+            read_only: false,
+            create_if_missing: true,
+            fills_repair: true,
+            monitor: false,
+            ..options.clone()
+        };
         if let Some(default) = default {
             options.default_keyspace = tuned(&options.default_keyspace, default);
         }

@@ -3,7 +3,7 @@
 /// Compression of the blocks of tables. Logs are not compressed, but become tables when they are
 /// idle (see [`KeyspaceOptions::compression`](crate::KeyspaceOptions::compression)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Compression {
     /// Blocks are not compressed.

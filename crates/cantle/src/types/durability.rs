@@ -3,7 +3,7 @@
 /// Events that an acknowledged write survives, from the weakest to the strongest (EvenDB §3.5 has
 /// the first and the last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Durability {
     /// Nothing until the next checkpoint. After any crash the store is a consistent *prefix* of what was

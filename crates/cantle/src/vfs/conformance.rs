@@ -12,7 +12,7 @@ pub(super) fn check(vfs: &dyn Vfs, root: &Path) {
     assert_eq!(vfs.metadata(&dir).unwrap(), None);
     vfs.create_dir_all(&dir).unwrap();
     vfs.create_dir_all(&dir).unwrap();
-    assert_eq!(vfs.metadata(&dir).unwrap(), Some(Metadata { len: 0, is_dir: true }));
+    assert_eq!(vfs.metadata(&dir).unwrap(), Some(Metadata { len: 0, is_dir: true, is_socket: false }));
     assert_eq!(vfs.list(&root.join("store")).unwrap(), ["files"]);
     check_in(vfs, &dir);
     vfs.sync_dir(&root.join("store")).unwrap();
@@ -108,7 +108,7 @@ fn lengths(vfs: &dyn Vfs, dir: &Path) {
     let bytes = content(vfs, &path);
     assert_eq!(bytes[..5_000], [7; 5_000]);
     assert_eq!(bytes[5_000..], [0; 2_000], "what was cut does not come back");
-    assert_eq!(vfs.metadata(&path).unwrap(), Some(Metadata { len: 7_000, is_dir: false }));
+    assert_eq!(vfs.metadata(&path).unwrap(), Some(Metadata { len: 7_000, is_dir: false, is_socket: false }));
     match file.allocate(20_000) {
         Ok(()) => {
             assert_eq!(file.len().unwrap(), 20_000);

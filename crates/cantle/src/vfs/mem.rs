@@ -233,13 +233,13 @@ impl Vfs for MemVfs {
         let names = self.shared.names.read();
         let path = self.clean(&names, path);
         if names.live.contains_key(&path) {
-            return Ok(Some(Metadata { len: 0, is_dir: true }));
+            return Ok(Some(Metadata { len: 0, is_dir: true, is_socket: false }));
         }
         Ok(match names.find(&DirEntry::of(&path)?) {
             Some(Entry::File(file)) => {
-                Some(Metadata { len: file.data.state.read().content.len(), is_dir: false })
+                Some(Metadata { len: file.data.state.read().content.len(), is_dir: false, is_socket: false })
             }
-            Some(Entry::Directory) => Some(Metadata { len: 0, is_dir: true }),
+            Some(Entry::Directory) => Some(Metadata { len: 0, is_dir: true, is_socket: false }),
             None => None,
         })
     }

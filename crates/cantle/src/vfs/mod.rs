@@ -74,6 +74,8 @@ pub struct Metadata {
     pub len: u64,
     /// True for a directory.
     pub is_dir: bool,
+    /// True for a socket, which only a directory of the system's can hold.
+    pub is_socket: bool,
 }
 
 /// The mode of a lock: for one holder, or for several.

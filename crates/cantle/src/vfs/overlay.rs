@@ -143,9 +143,13 @@ impl Vfs for OverlayVfs {
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
         let state = self.state.lock();
         match state.names.get(path) {
-            Some(Some(node)) => Ok(Some(Metadata { len: node.source.read().file().len()?, is_dir: false })),
+            Some(Some(node)) => {
+                Ok(Some(Metadata { len: node.source.read().file().len()?, is_dir: false, is_socket: false }))
+            }
             Some(None) => Ok(None),
-            None if state.directories.contains(path) => Ok(Some(Metadata { len: 0, is_dir: true })),
+            None if state.directories.contains(path) => {
+                Ok(Some(Metadata { len: 0, is_dir: true, is_socket: false }))
+            }
             None => self.lower.metadata(path),
         }
     }

@@ -189,7 +189,10 @@ mod tests {
         let mut names = view.list(&old).unwrap();
         names.sort();
         assert_eq!(names, ["LOCK", "c", "d", "e"]);
-        assert_eq!(view.metadata(&old.join("c")).unwrap(), Some(Metadata { len: 0, is_dir: false }));
+        assert_eq!(
+            view.metadata(&old.join("c")).unwrap(),
+            Some(Metadata { len: 0, is_dir: false, is_socket: false })
+        );
         assert_eq!(fs::read(old.join("a")).unwrap(), b"theirs");
         assert_eq!(fs::read_dir(&old).unwrap().count(), 1);
         assert_eq!(fs::read_dir(&new).unwrap().count(), 4);

@@ -100,9 +100,10 @@ pub(super) fn open_directory(at: At<'_>) -> io::Result<File> {
 pub(super) fn metadata((dir, path): At<'_>) -> io::Result<Option<Metadata>> {
     match retry(|| rustix::fs::statat(dir, path, AtFlags::empty())) {
         Ok(stat) => {
-            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let is_dir = kind == FileType::Directory;
             let len = if is_dir { 0 } else { u64::try_from(stat.st_size).unwrap_or(0) };
-            Ok(Some(Metadata { len, is_dir }))
+            Ok(Some(Metadata { len, is_dir, is_socket: kind == FileType::Socket }))
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
@@ -470,7 +471,7 @@ mod tests {
     fn the_empty_path_is_the_working_directory() {
         let dir = Path::new("cantle").parent().unwrap();
         assert!(StdVfs.list(dir).unwrap().contains(&"src".to_owned()));
-        assert_eq!(StdVfs.metadata(dir).unwrap(), Some(Metadata { len: 0, is_dir: true }));
+        assert_eq!(StdVfs.metadata(dir).unwrap(), Some(Metadata { len: 0, is_dir: true, is_socket: false }));
         assert!(StdVfs.available_bytes(dir).is_ok() && StdVfs.page_cache_identity(dir).is_ok());
         StdVfs.sync_dir(dir).unwrap();
     }

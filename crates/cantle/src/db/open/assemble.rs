@@ -164,6 +164,8 @@ pub(super) fn assemble(
         orphans: Mutex::default(),
         lock: Mutex::default(),
         process: std::process::id(),
+        #[cfg(all(feature = "monitor", target_os = "linux"))]
+        monitor: Mutex::default(),
     });
     let replayed = !replay.is_empty();
     let mut orphans = orphans;

@@ -23,8 +23,10 @@ pub(crate) use manifest::read_manifest;
 
 use crate::db::Options;
 use crate::db::check_options::check_options;
-use crate::db::foreign::{Allowed, Found, LOCK_FILE, look_at};
+use crate::db::foreign::{Allowed, Found, LOCK_FILE, look_at, remove_socket_left};
 use crate::db::left_behind::Uncounted;
+#[cfg(all(feature = "monitor", target_os = "linux"))]
+use crate::db::monitor::Monitor;
 use crate::db::store::Store;
 use crate::files::Files;
 use crate::journal::{JournalRecord, OldJournal};
@@ -59,6 +61,9 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     let lock = take_lock(&*vfs, path, &options).map_err(or_damage)?;
     // Another process may have created or destroyed the store before the lock was ours.
     canary!(ASKED_BEFORE_THE_LOCK else check_wanted(&look_at(&*vfs, path, Allowed::by(&options))?, path, &options))?;
+    if !options.read_only {
+        remove_socket_left(&*vfs, path);
+    }
     // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
     let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
     let store = if options.read_only {
@@ -85,6 +90,10 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
         })
     }?;
     *store.lock.lock() = lock;
+    #[cfg(all(feature = "monitor", target_os = "linux"))]
+    if options.monitor && !store.options.read_only {
+        *store.monitor.lock() = Some(Monitor::start(&store, path)?);
+    }
     Ok(store)
 }
 

@@ -20,7 +20,10 @@ fn the_new_store_is_as_the_old_one() {
                 let (found, report) = repaired(&vfs);
                 assert!(found == expected, "{what}: {report:?}");
                 assert!(report.is_ok() && report.notes.is_empty(), "{what}: {report:?}");
-                assert!(report.pairs() == expected.values().map(|pairs| pairs.len() as u64).sum(), "{what}");
+                assert!(
+                    report.pairs() == expected.values().map(|pairs| pairs.len() as u64).sum::<u64>(),
+                    "{what}"
+                );
                 assert!(report.files > 3 && report.bytes > 100_000, "{what}: {report:?}");
             }
         }
