@@ -1,14 +1,16 @@
 //! Cantle: an embedded, ordered, persistent key-value store for data that has neighbours.
 //!
-//! Composite keys (app + time, user + thread + message, node + edge) put what is written and scanned together side
-//! by side. Cantle cuts the keys into *chunks*, ranges of some megabytes, and makes the chunk the unit of logging,
-//! sorting and caching, after EvenDB (EuroSys '20). Sections are quoted in these pages as "EvenDB §3.4".
+//! Composite keys (app + time, user + thread + message, node + edge) place data that is written and
+//! scanned together side by side. Cantle cuts the key space into *chunks*, ranges of some
+//! megabytes, and makes the chunk the unit of logging, sorting and caching, after EvenDB (EuroSys
+//! '20). These pages refer to sections of that paper as "EvenDB §3.4".
 //!
 //! # Model
 //!
-//! A store is a directory. It holds *keyspaces*: ordered maps from byte strings (0 B to 1 MiB) to byte strings
-//! (0 B to 1 GiB), in bytewise order or that of a [`Comparator`]. [`Db`] is the handle to an open store, and its own
-//! operations work on the keyspace named `default`; [`Keyspace`] has the same operations for another one.
+//! A store is a directory. It holds *keyspaces*: ordered maps from byte strings (0 B to 1 MiB) to
+//! byte strings (0 B to 1 GiB), in bytewise order or that of a [`Comparator`]. [`Db`] is the handle
+//! to an open store. Its own operations work on the keyspace named `default`; [`Keyspace`] has the
+//! same operations for another one.
 //!
 //! ```
 //! use cantle::{Db, WriteBatch, key};
@@ -38,25 +40,29 @@
 //! # }
 //! ```
 //!
-//! [`Db::snapshot`] is the store at one moment, over all keyspaces; a [`Range`] or [`Cursor`] has a snapshot of its own.
-//! Only the versions that an open snapshot sees are kept for it, so it may stay open for hours (EvenDB §3.2).
-//! [`Db::update`] and [`WriteBatch`] are atomic. A [`Transaction`] reads and writes any keys and ranges as one step,
-//! optimistically: [`Db::transact`] runs it again until nobody has interfered.
+//! [`Db::snapshot`] returns a consistent view of all keyspaces at one moment. Each [`Range`] or
+//! [`Cursor`] reads from a snapshot of its own. For an open snapshot the store keeps only the
+//! versions that the snapshot sees, so it may stay open for hours (EvenDB §3.2). [`Db::update`] and
+//! [`WriteBatch`] are atomic. A [`Transaction`] reads and writes any keys and ranges as one atomic
+//! step. It is optimistic: [`Db::transact`] runs it again until it commits without a conflict.
 //!
 //! # Threads
 //!
-//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync` ([`Transaction`] is `Send + Sync`), cheap to
-//! clone, and every method may be called from any thread at any time. Reads wait for nobody. Writers of different
-//! chunks do not wait for one another; when maintenance falls behind they are slowed a little each rather than
-//! stopped. A store is open in one process at a time ([`Error::Locked`]), or in many that only read
-//! ([`Options::read_only`]).
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are `Clone + Send + Sync` ([`Transaction`] is `Send +
+//! Sync`). They are cheap to clone, and every method may be called from any thread at any time.
+//! Gets never wait for writers; taking a snapshot waits some microseconds for the writes that are
+//! under way. Writers of different chunks do not wait for one another. If maintenance falls behind,
+//! each writer is slowed a little, and none is stopped. A store may be open in one process at a
+//! time ([`Error::Locked`]), or in any number of processes that only read ([`Options::read_only`]).
 //!
-//! Calls may block on the disk. From async code hand them to threads that may: the example `async_tasks` shows how.
+//! Calls may block on the disk. Async code should make them on threads that may block: the example
+//! `async_tasks` shows how.
 //!
 //! # Durability
 //!
-//! [`Options::durability`] sets what an acknowledged write survives, [`WriteOptions::durability`] asks for more for one
-//! batch, and [`Db::sync`] makes everything acknowledged before it durable.
+//! [`Options::durability`] sets the events that an acknowledged write survives.
+//! [`WriteOptions::durability`] asks for more for a single batch or transaction. [`Db::sync`] makes
+//! everything durable that was acknowledged before it.
 //!
 //! | | the process dies | the power fails |
 //! | --- | --- | --- |
@@ -64,23 +70,26 @@
 //! | [`Durability::Process`] (default) | everything acknowledged | a consistent prefix |
 //! | [`Durability::Sync`] | everything acknowledged | everything acknowledged |
 //!
-//! A *consistent prefix* ends at the last checkpoint, by default at most [five seconds](Options::checkpoint_interval) old:
-//! if a write is there, so is every write that had completed before it began (EvenDB §3.5).
+//! A *consistent prefix* ends at the last checkpoint, by default at most [five
+//! seconds](Options::checkpoint_interval) old. If it contains a write, it also contains every write
+//! that had completed before this write began (EvenDB §3.5).
 //!
 //! # Errors
 //!
-//! [`Error`] says what was attempted, on which file, and what to do. Damage is [`Error::Corruption`] with file and
-//! offset; other keys stay readable. A full disk is [`Error::NoSpace`]: reads and deletes go on, and so do writes when
-//! there is space again. A failed sync turns the store [read-only](Error::ReadOnly) until it is opened anew. Nothing
-//! that a file can contain makes the library panic.
+//! An [`Error`] names the operation that failed, the file, and the remedy. Damage is
+//! [`Error::Corruption`] with file and offset; other keys stay readable. A full disk is
+//! [`Error::NoSpace`]: reads and deletes continue, and writes continue as soon as there is space
+//! again. A failed sync turns the store [read-only](Error::ReadOnly) until it is reopened. No
+//! content of a file can make the library panic.
 //!
 //! # Features
 //!
 //! * `zstd` (default): [`Compression::Zstd`]. The one dependency that needs a C compiler.
 //! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize`.
 //!
-//! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening, recovery, checkpoints,
-//! splits, stalls and damage; rebalances, splits, merges and checkpoints are spans, on the thread that does them.
+//! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening,
+//! recovery, checkpoints, splits, stalls and damage. Rebalances, splits, merges and checkpoints are
+//! spans, on the thread that executes them.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -89,7 +98,7 @@
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
-// First: the files below plant bugs with its macro.
+// Must be the first module: the modules below plant bugs with its macro.
 #[cfg(not(feature = "canaries"))]
 #[macro_use]
 mod canary;

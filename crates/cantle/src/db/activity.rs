@@ -1,10 +1,14 @@
-//! Which keyspaces maintenance looks at in a tick: those in use, and of the others a few in turn.
+//! Chooses the keyspaces that maintenance visits in a tick: those in use, and a few of the others
+//! in turn.
 //!
-//! A store may have 20,000 keyspaces, and looking at one takes about a microsecond, fifty times a second. A keyspace that is accessed
-//! is active from then on, until nobody has accessed it for some seconds and no job of it is under way. The others are
-//! looked at in turn, some thousand a second: what their memory is wanted for, and what is left to do there, can wait for that.
+//! A store may have 20,000 keyspaces. A visit takes about a microsecond, and there are fifty ticks
+//! per second. An accessed keyspace becomes *active*. It stays active until it has had neither an
+//! access nor a job under way for some ten seconds. Idle keyspaces are visited in turn, about 3,000
+//! per second: changes in their demand for memory, and the maintenance that is left there, can wait
+//! that long.
 //!
-//! Thread safety: everything may be called from any thread. Who accesses a keyspace reads one flag that rarely changes.
+//! Thread safety: everything may be called from any thread. An access to a keyspace reads one flag,
+//! which rarely changes.
 
 use super::keyspace::KeyspaceInner;
 use crate::sync::{Arc, Mutex};
@@ -12,9 +16,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Weak;
 
-/// A store of no more keyspaces looks at all of them in each tick, and at so many that idle in a store of more.
+/// Number of keyspaces up to which a store visits all of them in each tick, and number of idle ones
+/// that a larger store visits in a tick: about 64 µs of the 20 ms between two ticks.
 const PER_TICK: usize = 64;
-/// Ticks for which nobody accesses a keyspace before it counts as idle: some ten seconds, in which counts decay once.
+/// Number of ticks without an access after which a keyspace is idle: some ten seconds, in which
+/// access counts decay once.
 const IDLE_TICKS: u32 = 512;
 
 /// The active keyspaces of a store.
@@ -26,7 +32,7 @@ pub(crate) struct Activity {
 #[derive(Default)]
 struct State {
     active: Vec<Active>,
-    /// The name of the last one that was looked at in turn.
+    /// Name of the keyspace at which the last turn ended. The next turn begins after it.
     turn: String,
 }
 
@@ -37,12 +43,12 @@ struct Active {
 }
 
 impl Activity {
-    /// A keyspace was accessed that had been idle.
+    /// Adds a keyspace that was idle and has been accessed.
     pub(super) fn add(&self, keyspace: Weak<KeyspaceInner>) {
         self.state.lock().active.push(Active { keyspace, accesses: 0, idle_ticks: 0 });
     }
 
-    /// The keyspaces that are looked at in this tick.
+    /// Returns the keyspaces to visit in this tick.
     pub(super) fn due(&self, all: &BTreeMap<String, Arc<KeyspaceInner>>) -> Vec<Arc<KeyspaceInner>> {
         if all.len() <= PER_TICK {
             return all.values().cloned().collect();
@@ -55,7 +61,8 @@ impl Activity {
             if stays {
                 due.push(keyspace);
             } else {
-                // An access from here on makes it active again; one just before it finds it in turn.
+                // An access from here on makes the keyspace active again. After an access just
+                // before, the keyspace is visited in its turn.
                 keyspace.set_idle();
             }
             stays
@@ -63,7 +70,7 @@ impl Activity {
         let after = (Bound::Excluded(std::mem::take(&mut state.turn)), Bound::Unbounded);
         let in_turn = all.range::<String, _>(after).take(PER_TICK);
         let in_turn: Vec<_> = in_turn.map(|(_, keyspace)| keyspace).collect();
-        // The next turn begins with the first once the last had its own.
+        // After the last keyspace, the next turn begins with the first.
         if let Some(last) = in_turn.last().filter(|_| in_turn.len() == PER_TICK) {
             state.turn.clone_from(&last.name);
         }

@@ -14,14 +14,17 @@ use crate::vfs::{OpenMode, StdVfs, Vfs, VfsFile};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Bytes that are copied by one read and one write.
 const COPY_BYTES: usize = 1 << 20;
-/// Copies that are open at a time, to be synced together.
+/// Number of copies that are kept open, to be synced together.
 const SYNC_GROUP: usize = 16;
+/// Maximum number of threads that sync one group of copies.
 const SYNC_THREADS: usize = 8;
-/// More copies are synced all at once at the end, where the file system can do that: it then writes what others have written, too, which
-/// is not worth it for a few.
+/// Number of logs above which a backup syncs the whole file system once at the end, if the file
+/// system supports that, instead of each copy. This also writes the dirty data of other programs,
+/// which is not worth it for a few files.
 const SYNC_EACH_MAX: usize = 64;
-/// A thread for fewer syncs is not worth starting.
+/// Minimum number of syncs per thread: for fewer, a thread is not worth starting.
 const SYNCS_PER_THREAD: usize = 2;
 
 /// Keeps the files of a checkpoint from being unlinked.
@@ -37,7 +40,8 @@ impl Store {
     pub(super) fn backup(&self, dir: &Path) -> Result<()> {
         let _call = self.begin_call()?;
         let files = &self.substrate.files;
-        // Not as seen from the store's directory, as `dir` is the caller's path.
+        // Not the store's own view of the file system, which is bound to its directory: `dir` is a
+        // path of the caller.
         let base = self.options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
         let vfs = &*base;
         if let Found::Store { .. } = look(vfs, dir)? {
@@ -52,11 +56,12 @@ impl Store {
         files.pin();
         let _pin = Pin(files);
         self.checkpoint_for_backup()?;
-        // What the manifest says as of its last checkpoint; later edits do not count here.
+        // The state as of the last checkpoint; later edits in the manifest do not count here.
         let state = self.read_manifest(false)?.state;
         super::open::create_directories(vfs, dir)?;
         let target = bind(&base, dir)?;
-        // In the view of the store's directory a path that looks as if it lay within the store's directory would.
+        // `self.disk` resolves a path that begins with that of the store inside the store's
+        // directory, wherever the path really leads. Such a backup gets copies instead of links.
         let links = !dir.starts_with(&files.dir);
         let mut wanted = Vec::new();
         for keyspace in state.keyspaces.values() {
@@ -65,7 +70,8 @@ impl Store {
         wanted.sort_unstable_by_key(|&(_, id)| id);
         wanted.dedup();
         let logs = wanted.iter().filter(|(kind, _)| *kind == FileKind::Log).count();
-        // What there is to write by now is written here, so that the end waits for the copies alone.
+        // Writes the data that is dirty by now, so that the sync at the end has to write the copies
+        // only.
         let at_once = logs > SYNC_EACH_MAX && sync_all(&*target, dir)?;
         let mut copied: Vec<(Arc<dyn VfsFile>, PathBuf)> = Vec::new();
         for (kind, id) in wanted {
@@ -74,7 +80,7 @@ impl Store {
             if linked {
                 continue;
             }
-            // A log goes on growing: what the checkpoint vouches for is copied.
+            // A log keeps growing: only the bytes that the checkpoint covers are copied.
             let len = match (kind, state.segments.get(&id)) {
                 (FileKind::Log, Some(segment)) => Some(segment.len),
                 (FileKind::Log, None) => continue,
@@ -93,14 +99,15 @@ impl Store {
         if at_once && !sync_all(&*target, dir)? {
             return Err(Error::io(Attempt::SyncFiles, dir, io::ErrorKind::Unsupported.into()));
         }
-        // A manifest whose name is durable, and those of its files not, would be a store that lacks them.
+        // The names of the files must be durable before that of the manifest: otherwise a power
+        // failure could leave a store that lacks files.
         let synced = canary!(UNNAMED_BACKUP else target.sync_dir(dir));
         synced.map_err(|e| Error::io(Attempt::SyncDirectory, dir, e))?;
         self.write_manifest(target, dir, &state)
     }
 
-    /// In memory where the store is opened for reading: the recovered writes, which lie in memory as well, belong to the
-    /// backup.
+    /// Makes a checkpoint. If the store is opened read-only, the checkpoint is made in memory,
+    /// where the recovered writes are too: they belong to the backup.
     fn checkpoint_for_backup(&self) -> Result<()> {
         canary!(RECOVERED_NOT_BACKED_UP => if self.options.read_only { return Ok(()) });
         self.substrate.checkpoint()
@@ -146,7 +153,7 @@ impl Store {
         }
         for keyspace in self.all_keyspaces() {
             keyspace.layout.verify(&mut report);
-            // What looks like damage may be none.
+            // If the comparator failed, apparent damage may be none.
             keyspace.order.check()?;
         }
         let names = files.vfs.list(&files.dir).map_err(|e| Error::io(Attempt::List, &files.dir, e))?;
@@ -159,7 +166,7 @@ impl Store {
     }
 }
 
-/// The copy is yet to be synced.
+/// Copies the first `len` bytes of a file, or all of it. The caller must sync the copy.
 fn copy(
     (vfs, from): (&dyn Vfs, &Path),
     (target, to): (&dyn Vfs, &Path),
@@ -185,7 +192,8 @@ fn copy(
     Ok(target)
 }
 
-/// Syncs all files of the directory's file system; false if it cannot do that.
+/// Syncs all files of the directory's file system; returns false if the file system does not
+/// support that.
 fn sync_all(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     match canary!(UNSYNCED_BACKUP else vfs.sync_files(dir)) {
         Ok(()) => Ok(true),
@@ -194,7 +202,8 @@ fn sync_all(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     }
 }
 
-/// Syncs files from several threads at once, as checkpoints do: the file system's journal serves many syncs with one commit.
+/// Syncs files from several threads at once, as checkpoints do: the file system's journal serves
+/// many syncs with one commit.
 fn sync_group(files: &mut Vec<(Arc<dyn VfsFile>, PathBuf)>) -> Result<()> {
     let sync = |(file, path): &(Arc<dyn VfsFile>, PathBuf)| {
         canary!(UNSYNCED_BACKUP => return Ok(()));

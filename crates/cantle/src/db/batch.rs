@@ -9,13 +9,16 @@ use crate::types::order::KeyOrder;
 use bytes::Bytes;
 use std::collections::HashSet;
 
-/// Operations to be applied by [`Db::write`](crate::Db::write) as one: all or nothing, in their order.
+/// A list of operations that [`Db::write`](crate::Db::write) applies atomically, in their order.
 ///
-/// A batch holds at most [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes, a little over 1 GiB: keys, values, bounds of range
-/// deletes, and 32 bytes for each operation; of several operations on one key only the last counts. `Db::write` refuses
-/// a longer one with [`InvalidArgument`](crate::Error::InvalidArgument) before anything is written: divide it.
+/// A batch holds at most [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes, a little over 1 GiB.
+/// This includes keys, values, bounds of range deletes, and 32 bytes for each operation. If several
+/// operations are on one key, only the last of them counts. `Db::write` refuses a longer batch with
+/// [`InvalidArgument`](crate::Error::InvalidArgument) before anything is written: divide such a
+/// batch.
 ///
-/// Its own operations are on the keyspace named `default`; [`keyspace`](Self::keyspace) gives those on another one:
+/// The batch's own methods add operations on the keyspace named `default`.
+/// [`keyspace`](Self::keyspace) returns a view that adds operations on another one:
 ///
 /// ```
 /// # fn main() -> cantle::Result<()> {
@@ -30,7 +33,7 @@ use std::collections::HashSet;
 /// ```
 #[derive(Clone, Default)]
 pub struct WriteBatch {
-    /// `None` is the store's default keyspace.
+    /// The operations, each with its keyspace; `None` is the store's default keyspace.
     pub(super) ops: Vec<(Option<Arc<KeyspaceInner>>, OwnedOp)>,
 }
 
@@ -40,12 +43,13 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Operations on another keyspace, in the same batch.
+    /// Returns a view that adds operations on another keyspace to this batch.
     pub fn keyspace<'a>(&'a mut self, keyspace: &Keyspace) -> BatchView<'a> {
         BatchView { batch: self, keyspace: keyspace.inner.clone() }
     }
 
-    /// Adds the operations of another batch, which stay there; keys and values are shared.
+    /// Appends the operations of another batch, which keeps them. Keys and values are shared, not
+    /// copied.
     pub fn append(&mut self, other: &Self) -> &mut Self {
         self.ops.extend_from_slice(&other.ops);
         self
@@ -67,7 +71,7 @@ impl WriteBatch {
     }
 }
 
-/// Operations of a batch on one keyspace: [`WriteBatch::keyspace`].
+/// A view of a batch that adds operations on one keyspace: see [`WriteBatch::keyspace`].
 #[derive(Debug)]
 pub struct BatchView<'a> {
     batch: &'a mut WriteBatch,
@@ -75,7 +79,7 @@ pub struct BatchView<'a> {
 }
 
 impl BatchView<'_> {
-    /// Operations on another keyspace, in the same batch.
+    /// Returns a view that adds operations on another keyspace to the same batch.
     pub fn keyspace(&mut self, keyspace: &Keyspace) -> BatchView<'_> {
         self.batch.keyspace(keyspace)
     }
@@ -119,13 +123,13 @@ impl BatchView<'_> {
     }
 }
 
-/// An operation that waits to be written with others.
+/// An operation that owns its key and its value until it is written.
 #[derive(Debug, Clone)]
 pub(super) struct OwnedOp {
     pub(super) kind: Kind,
     pub(super) key: Bytes,
     pub(super) value: Bytes,
-    /// Of a range delete.
+    /// The range that a range delete deletes; `None` for other operations.
     pub(super) bounds: Option<Bounds>,
 }
 
@@ -144,8 +148,9 @@ impl OwnedOp {
     }
 }
 
-/// Removes operations on a key that a later operation of the batch overrides. A read while the batch is committed may meet
-/// any entry of a key: there must be only one.
+/// Removes puts and deletes of a key that a later operation of the batch on the same key overrides.
+/// A read during the commit of the batch may meet any of the batch's entries of a key: there must
+/// be only one.
 pub(super) fn keep_last(order: &KeyOrder, ops: &mut Vec<OwnedOp>) {
     let mut points: Vec<usize> = (0..ops.len()).filter(|&op| ops[op].bounds.is_none()).collect();
     order.sort_by(&mut points, |&a, &b| order.compare(&ops[a].key, &ops[b].key).then(a.cmp(&b)));

@@ -1,11 +1,11 @@
-//! Options that no store can have are refused before anything is touched.
+//! Refuses options that no store can have, before any file is touched.
 
 use crate::db::{KeyspaceOptions, Options};
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::order::{BYTEWISE, KeyOrder};
 
-/// Refuses what no store can have.
+/// Refuses options that no store can have.
 pub(crate) fn check_options(options: &Options) -> Result<()> {
     if let Some(bytes) = options.memory_budget
         && bytes < 1 << 20
@@ -28,7 +28,7 @@ pub(crate) fn check_options(options: &Options) -> Result<()> {
     check_keyspace_options(&options.default_keyspace)
 }
 
-/// Refuses what no keyspace can have.
+/// Refuses options that no keyspace can have.
 pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
     let invalid = |what: String| Err(Error::InvalidArgument(what));
     if let Some(layout) = &options.layout {
@@ -52,7 +52,8 @@ pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
     }
 }
 
-/// Refuses a comparator under the name of the bytewise order: the keyspace would open without it, and in another order than its keys lie.
+/// Refuses a comparator with the name of the bytewise order. Otherwise its keyspace could be opened
+/// without it, in another order than that of its keys.
 fn check_comparator_name(name: &str) -> Result<()> {
     if name == BYTEWISE {
         return Err(Error::InvalidArgument(format!(

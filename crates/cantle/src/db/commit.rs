@@ -1,4 +1,5 @@
-//! Commits: prepared writes get a version, are appended, counted and shown together, and made as durable as was asked for.
+//! Commits prepared writes: gives them a version, appends and commits them, makes them visible
+//! together, and makes them as durable as the caller asked for.
 
 use super::store::Store;
 use crate::format::bounds::encode_bounds;
@@ -11,34 +12,38 @@ use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
 use std::borrow::Cow;
 
-/// The most bytes that stand around an operation in a journal record: keyspace, kind, two lengths.
+/// Maximum number of bytes that an operation takes in a journal record besides its key and value:
+/// keyspace, kind, and two lengths.
 const JOURNAL_OP_BYTES: usize = 5 + 1 + 10 + 10;
-/// A commit record, or the head of a write's.
+/// Maximum number of bytes of a commit record, or of the head of a record with a write.
 pub(super) const JOURNAL_HEAD_BYTES: usize = 1 + 4 * 10;
 
-/// The journal has room in one record for whatever `Limits::check_batch` lets pass.
+/// One record of the journal has room for every batch that `Limits::check_batch` accepts.
 const _: () = assert!(JOURNAL_OP_BYTES <= BATCH_OP_BYTES);
 const _: () = assert!((BATCH_BYTES_MAX + JOURNAL_HEAD_BYTES) as u64 <= RECORD_BYTES_MAX);
 
 impl Store {
-    /// True if the journal records a write, so that one sync of it makes the write durable. In a store that is not `Sync` it records
-    /// those that ask for more than the store gives, if all that was written before is durable: a crash leaves a prefix.
-    /// For a batch over several logs it records there only that the batch committed, at once and not with a group: a checkpoint makes
-    /// that durable.
+    /// True if the journal records the operations of a write, so that one sync of the journal makes
+    /// the write durable. A `Sync` store records every write. Another store records a write that
+    /// asks for more durability than the store's, if everything written before it is durable: a
+    /// crash must leave a prefix. Such a store does not record a batch over several logs. The
+    /// journal then has only the batch's commit record, appended at once and not with a group, and
+    /// a checkpoint makes the batch durable.
     fn is_journaled(&self, spanning: bool, durability: Option<Durability>) -> bool {
         let substrate = &self.substrate;
         let asks_for_more = durability.is_some_and(|wanted| wanted > substrate.durability);
         substrate.durability == Durability::Sync || (asks_for_more && !spanning && self.is_all_journaled())
     }
 
-    /// True if the journal records everything that no checkpoint covers.
+    /// True if the journal records every write that no checkpoint covers.
     fn is_all_journaled(&self) -> bool {
         canary!(DURABLE_WITH_A_GAP => return true);
         let durable = self.substrate.checkpoints.durable_version();
         self.substrate.unjournaled.is_none_beyond(durable)
     }
 
-    /// Announces a write, and says whether the journal will tell of it: in a store that is not `Sync`, that shows for good only now.
+    /// Announces a write. Also returns true if the journal will record the write; in a store that
+    /// is not `Sync`, this is certain only now.
     fn announce(&self, span: KeySpan, journaled: bool) -> (Announced<'_>, bool) {
         let Substrate { mvcc, unjournaled, durability, .. } = &*self.substrate;
         if *durability == Durability::Sync {
@@ -53,7 +58,8 @@ impl Store {
         (unjournaled.announce(mvcc, span), false)
     }
 
-    /// Announces prepared writes, appends and commits them under one version, and shows them.
+    /// Announces prepared writes, appends and commits them under one version, and makes them
+    /// visible.
     pub(super) fn commit(
         &self,
         writes: &mut [Announceable<'_, '_>],
@@ -65,7 +71,7 @@ impl Store {
             return Ok(None); // range deletes of nothing
         }
         let spanning = parts > 1;
-        // A range delete that drops chunks is one edit, but shows in each of them.
+        // A range delete that drops chunks is one edit, but becomes visible in each of them.
         let ranges = writes.iter().any(|(_, _, ops)| ops.iter().any(|op| op.bounds.is_some()));
         let several = ranges || spanning || writes.iter().map(|(_, _, ops)| ops.len()).sum::<usize>() > 1;
         let journaled = self.is_journaled(spanning, durability);
@@ -81,7 +87,7 @@ impl Store {
         canary!(BATCH_SEEN_IN_HALF => let cell = None);
         let (announced, journaled) = self.announce(span, journaled);
         let reservation = reservation.filter(|_| journaled || spanning);
-        // A close waits for the writes that were announced before.
+        // Closing the store waits for writes that were announced before this check.
         substrate.health.check_writable()?;
         let batch = if spanning { substrate.batches.take() } else { 0 };
         let stamp = Stamp { version: announced.version(), batch };
@@ -91,7 +97,7 @@ impl Store {
                 writes.iter_mut().for_each(|(write, _, _)| write.revoke());
                 return Err(error);
             }
-            // Before the locks go: nobody writes behind it.
+            // Before the locks are released, so that nothing is appended after this batch.
             Err(Uncommitted::Perhaps(error)) => {
                 self.doubt_batch(&error);
                 return Err(error);
@@ -123,11 +129,12 @@ impl Store {
         journaled: bool,
     ) -> std::result::Result<Option<Lsn>, Uncommitted> {
         let appended = writes.iter_mut().try_for_each(|(write, _, _)| write.append(stamp));
-        // A write may have to sync what it writes, if nothing else keeps a failure of the kernel in mind (`files::unsynced`).
+        // An append may include a sync, if nothing else would record a failed write-back by the
+        // kernel (`files::unsynced`).
         appended.map_err(|error| Uncommitted::Surely(self.substrate.checked(error)))?;
         let Some(reservation) = reservation else { return Ok(None) };
         let journal = &self.substrate.journal;
-        // Room was made before: what fails here is the device.
+        // The journal has room already: a failure here is one of the device.
         if journaled {
             let ops = writes.iter().flat_map(|(_, keyspace, ops)| ops.iter().map(move |op| (*keyspace, op)));
             let ops: Vec<_> = ops.map(|(keyspace, op)| (keyspace, op, journal_value(op))).collect();
@@ -140,13 +147,13 @@ impl Store {
         }
     }
 
-    /// Waits until the write is as durable as was asked for.
+    /// Waits until the write is as durable as the caller asked for.
     pub(super) fn acknowledge(&self, lsn: Option<Lsn>, durability: Option<Durability>) -> Result<()> {
         let substrate = &self.substrate;
         if let Some(lsn) = lsn {
             return substrate.journal.wait(lsn).map_err(|error| substrate.sync_failed(error));
         }
-        // A checkpoint makes durable what the journal does not record.
+        // A checkpoint makes a write durable that the journal does not record.
         match durability {
             Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
             _ => Ok(()),

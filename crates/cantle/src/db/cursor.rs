@@ -8,10 +8,12 @@ use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
 
-/// A position among the pairs of a range, as of one snapshot. It may turn round at any time. Every movement says
-/// whether there is a pair under the cursor; after an error (those of `get`) there is none.
+/// A position among the pairs of a range, as of one snapshot. It may change its direction at any
+/// time. Each movement returns true if there is a pair under the cursor afterwards. Movements fail
+/// as [`Db::get`](crate::Db::get) does; after an error there is no pair under the cursor.
 ///
-/// Open for hours it hinders nobody: rebalances go on, and only the versions that it sees are kept.
+/// A cursor may stay open for hours: rebalances continue, and the store keeps only the versions
+/// that the cursor sees.
 pub struct Cursor {
     inner: Box<dyn PairCursor>,
     snapshot: Snapshot,
@@ -25,7 +27,7 @@ impl Cursor {
         Self { inner, snapshot: snapshot.clone(), keyspace: keyspace.clone(), is_ours: false }
     }
 
-    /// A cursor over what a transaction sees.
+    /// A cursor over the pairs that a transaction sees.
     pub(super) fn within(
         snapshot: &Snapshot,
         keyspace: &Arc<KeyspaceInner>,
@@ -37,28 +39,29 @@ impl Cursor {
         Self { inner, ..cursor }
     }
 
-    /// To the first pair at or after `key`.
+    /// Moves to the first pair at or after `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.check()?;
         let found = self.inner.seek(key.as_ref());
         self.keyspace.order.check().and(found)
     }
 
-    /// To the first pair.
+    /// Moves to the first pair.
     pub fn seek_to_first(&mut self) -> Result<bool> {
         self.check()?;
         let found = self.inner.seek_to_first();
         self.keyspace.order.check().and(found)
     }
 
-    /// To the last pair.
+    /// Moves to the last pair.
     pub fn seek_to_last(&mut self) -> Result<bool> {
         self.check()?;
         let found = self.inner.seek_to_last();
         self.keyspace.order.check().and(found)
     }
 
-    /// To the next pair. From nowhere (a new cursor, or one past an end) it goes nowhere.
+    /// Moves to the next pair. A cursor without a current pair (a new one, or one past an end) does
+    /// not move, and returns false.
     #[expect(clippy::should_implement_trait, reason = "a cursor lends its pair, which an iterator cannot")]
     pub fn next(&mut self) -> Result<bool> {
         self.check()?;
@@ -66,30 +69,32 @@ impl Cursor {
         self.keyspace.order.check().and(found)
     }
 
-    /// To the previous pair.
+    /// Moves to the previous pair. A cursor without a current pair (a new one, or one past an end)
+    /// does not move, and returns false.
     pub fn prev(&mut self) -> Result<bool> {
         self.check()?;
         let found = self.inner.prev();
         self.keyspace.order.check().and(found)
     }
 
-    /// The key under the cursor.
+    /// The key under the cursor; `None` if there is no pair.
     pub fn key(&self) -> Option<&[u8]> {
         self.pair().map(|(key, _)| key)
     }
 
-    /// The value under the cursor.
+    /// The value under the cursor; `None` if there is no pair.
     pub fn value(&self) -> Option<&[u8]> {
         self.pair().map(|(_, value)| value)
     }
 
-    /// Both, for less than each by itself.
+    /// The key and the value under the cursor. One call costs less than one for each.
     #[inline]
     pub fn pair(&self) -> Option<(&[u8], &[u8])> {
         self.inner.pair().filter(|_| self.keyspace.order.check().is_ok())
     }
 
-    /// Whether it may go on; that the keyspace is the store's is found out once.
+    /// Fails if the store is closed, or if the keyspace was dropped or belongs to another store.
+    /// The last is checked only once.
     #[inline]
     fn check(&mut self) -> Result<()> {
         if !self.is_ours {

@@ -1,4 +1,4 @@
-//! Removing a store, and nothing else.
+//! Removes a store, and no other files.
 
 use super::foreign::{LOCK_FILE, foreign_store, is_foreign, is_of_store, is_temporary, remove_socket_left};
 use super::open::{bind, lock_store};
@@ -12,7 +12,7 @@ use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{LockMode, StdVfs, Vfs};
 use std::path::Path;
 
-/// Removes the files of the store in `dir`; the directory and what is not the store's stay.
+/// Removes the files of the store in `dir`. The directory and files that are not the store's stay.
 pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     let vfs = options.vfs.clone().unwrap_or_else(|| Arc::new(StdVfs));
     let mut names = match vfs.metadata(dir).map_err(|e| Error::io(Attempt::LookAt, dir, e))? {
@@ -30,8 +30,10 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
     let _lock = lock_store(vfs, dir, LockMode::Exclusive)?;
     remove_socket_left(vfs, dir);
     names = list(vfs, dir)?;
-    // Without its newest manifest nothing opens what an interruption leaves, and a second attempt removes the rest. Older ones must be gone for
-    // good before, those as well that the store itself has removed: else a loss of power could bring one back, and with it an older store.
+    // Without its newest manifest, the remains of an interrupted removal do not open, and a second
+    // attempt removes them. Older manifests must be removed durably before, including those that
+    // the store itself has removed: otherwise a power failure could bring one back, and with it an
+    // older store.
     let newest = names.iter().filter(|name| is_manifest(name)).max().cloned();
     names.sort_by_key(|name| rank(name, newest.as_deref()));
     let mut is_synced = false;
@@ -63,7 +65,7 @@ fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<String>> {
     vfs.list(dir).map_err(|e| Error::io(Attempt::List, dir, e))
 }
 
-/// Whether a file beside those is the store's, too.
+/// True if a file of this name in a store's directory belongs to the store.
 fn is_ours(name: &str) -> bool {
     is_of_store(name)
         || [LOCK_FILE, WRITE_BUFFER_FILE, RESERVE_FILE, REBALANCE_RESERVE_FILE].contains(&name)
@@ -74,7 +76,7 @@ fn is_manifest(name: &str) -> bool {
     matches!(parse_file_name(name), Some((FileKind::Manifest, _)))
 }
 
-/// Older manifests go first, then the newest; the lock goes last.
+/// The order of removal: older manifests, the newest one, all other files, the lock file.
 fn rank(name: &str, newest: Option<&str>) -> u8 {
     match name {
         LOCK_FILE => 3,

@@ -1,4 +1,4 @@
-//! The example of `docs/format/files.md`, made again.
+//! Checks the example of `docs/format/files.md` against a store.
 
 use super::Db;
 use crate::db::Options;

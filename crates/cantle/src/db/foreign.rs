@@ -1,4 +1,5 @@
-//! Directories that are not ours: recognised, named, and left alone.
+//! Recognises directories that are not Cantle stores. Errors name the kind of store, and nothing is
+//! changed.
 
 use crate::db::Options;
 use crate::files::parse_file_name;
@@ -13,26 +14,27 @@ pub(super) const LOCK_FILE: &str = "LOCK";
 /// The socket of a store that other programs may look at while it is open (`Options::monitor`), and its name until its mode is set.
 pub(super) const SOCKET_FILE: &str = "MONITOR";
 pub(super) const NEW_SOCKET_FILE: &str = "MONITOR.new";
-/// In a directory that a repair fills.
+/// Name of the file that marks a directory which a repair has not filled yet.
 pub(crate) const UNFINISHED_FILE: &str = "UNFINISHED";
 
-/// In a directory that an import (crate `cantle-import`) builds a store in.
+/// Name of the file that marks a directory in which an import (crate `cantle-import`) builds a
+/// store.
 const IMPORTING_FILE: &str = "IMPORTING";
 
-/// What a directory holds.
+/// Contents of a directory.
 pub(crate) enum Found {
-    /// Nothing, or what a crash during creation left behind.
+    /// No store: the directory is missing or empty, or a crash interrupted the creation of a store.
     Nothing,
     /// A store whose newest manifest has this number.
     Store { manifest: u64 },
 }
 
-/// What a directory may hold besides a store.
+/// Contents that are allowed in a directory besides a store.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Allowed {
-    /// What says that a repair has not filled it yet: for that repair.
+    /// Allows the mark of an unfinished repair, for this repair itself.
     pub unfinished: bool,
-    /// Files of no store.
+    /// Allows files that belong to no known kind of store.
     pub other_files: bool,
 }
 
@@ -42,12 +44,12 @@ impl Allowed {
     }
 }
 
-/// Looks at a directory without touching it. One that a repair has not filled yet is no store.
+/// Looks at a directory without changing it. A directory with an unfinished repair is not a store.
 pub(crate) fn look(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
     look_at(vfs, dir, Allowed::default())
 }
 
-/// The same, where more is allowed.
+/// The same as [`look`], with more contents allowed.
 pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, allowed: Allowed) -> Result<Found> {
     let not_a_store = |what: String| Error::NotAStore { path: dir.to_path_buf(), what };
     match vfs.metadata(dir).map_err(|e| Error::io(Attempt::LookAt, dir, e))? {
@@ -86,7 +88,7 @@ pub(super) fn look_at(vfs: &dyn Vfs, dir: &Path, allowed: Allowed) -> Result<Fou
     }
 }
 
-/// How the pairs of another's store get into one of ours.
+/// Advice on how to copy the pairs of another kind of store into a new Cantle store.
 fn way_out(kind: &str, dir: &Path) -> String {
     let dir = shell_word(&dir.to_string_lossy());
     match kind {
@@ -98,7 +100,7 @@ fn way_out(kind: &str, dir: &Path) -> String {
     }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell, if necessary.
 fn shell_word(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {
@@ -129,10 +131,11 @@ pub(super) fn remove_socket_left(vfs: &dyn Vfs, dir: &Path) {
     }
 }
 
-/// Whether a file whose name a store may have given is somebody else's all the same: a program that names its logs after
-/// the minute gives `202411261014.log`, and nothing of that may be removed. Such a file begins neither as those of a
-/// store do, nor with the zeros or the nothing that a crash leaves, but with text. What cannot be read is taken for ours,
-/// as damage must not keep a store from being destroyed.
+/// True if a file belongs to another program, although a store may give a file this name. For
+/// example, a program that names its logs after the minute writes `202411261014.log`. Such a file
+/// must not be removed. It is recognised by its first bytes, which are text: a file of a store
+/// begins with its header, or after a crash with zeros or not at all. A file that cannot be read
+/// counts as the store's, because damage must not keep a store from being destroyed.
 pub(super) fn is_foreign(vfs: &dyn Vfs, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if parse_file_name(name.strip_suffix(".tmp").unwrap_or(&name)).is_none() {
@@ -146,12 +149,13 @@ pub(super) fn is_foreign(vfs: &dyn Vfs, path: &Path) -> bool {
     read > 0 && head[..read].iter().all(is_text) && !b"CANTLE".starts_with(&head[..read.min(6)])
 }
 
-/// Whether only a store, or what is left of one, has a file of this name.
+/// True if only a store, or the remains of one, has a file of this name.
 pub(super) fn is_of_store(name: &str) -> bool {
     parse_file_name(name).is_some() || [VOUCH_FILE, UNFINISHED_FILE].contains(&name)
 }
 
-/// Whether it is a file that a store makes under another name first, or a repair for itself.
+/// True for the name of a temporary file: one that a store creates and then renames, or one that a
+/// repair uses.
 pub(super) fn is_temporary(name: &str) -> bool {
     let of_repair = |name: &str| {
         let number = name.strip_prefix("repair-");
@@ -168,7 +172,7 @@ pub(crate) fn foreign_store(names: &[String]) -> Option<&'static str> {
     if has("CURRENT") && starts("MANIFEST-") {
         Some(if starts("OPTIONS-") || has("IDENTITY") { "RocksDB" } else { "LevelDB" })
     } else if ends(".ldb") {
-        // Without its CURRENT it is damaged, and still somebody's data.
+        // Without `CURRENT` the store is damaged, but still somebody's data.
         Some("LevelDB")
     } else if ends(".sst") {
         Some("RocksDB")

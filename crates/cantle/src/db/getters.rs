@@ -9,19 +9,21 @@ use std::fmt;
 use std::time::Duration;
 
 impl WriteOptions {
-    /// The durability asked for; `None`: the store's own.
+    /// The durability that the write asks for; `None` for that of the store.
     pub fn get_durability(&self) -> Option<Durability> {
         self.durability
     }
 }
 
 impl KeyspaceOptions {
-    /// The layout with its options; `None`: the default for a new keyspace, the layout that it has for an existing one.
+    /// The layout with its options. `None` is the default for a new keyspace, and the existing
+    /// layout for an existing one.
     pub fn get_layout(&self) -> Option<&LayoutOptions> {
         self.layout.as_ref()
     }
 
-    /// The comparator's name; `None`: bytewise for a new keyspace, the order that it has for an existing one.
+    /// The comparator's name. `None` is the bytewise order for a new keyspace, and the existing
+    /// order for an existing one.
     pub fn get_comparator_name(&self) -> Option<&str> {
         self.order.as_ref().map(|order| order.name())
     }
@@ -31,7 +33,7 @@ impl KeyspaceOptions {
         self.compression
     }
 
-    /// Bytes on disk per live byte; `None`: the default.
+    /// The bound on bytes on disk per live byte; `None` for the default.
     pub fn get_space_amplification(&self) -> Option<f64> {
         self.space_amplification
     }
@@ -43,7 +45,7 @@ impl KeyspaceOptions {
 }
 
 impl Options {
-    /// Bytes of memory that the store may use: those of its [`Resources`], or its own budget, or the default.
+    /// The memory budget in bytes: that of the store, or that of its [`Resources`], or the default.
     pub fn get_memory_budget(&self) -> u64 {
         let shared = self.resources.as_ref().map(Resources::memory_budget);
         shared.or(self.memory_budget).unwrap_or_else(default_budget_bytes)
@@ -54,12 +56,12 @@ impl Options {
         self.durability
     }
 
-    /// True if an opening creates a store where there is none.
+    /// True if opening creates the store if there is none.
     pub fn get_create_if_missing(&self) -> bool {
         self.create_if_missing
     }
 
-    /// True if an opening fails where there is a store.
+    /// True if opening fails if there is a store.
     pub fn get_error_if_exists(&self) -> bool {
         self.error_if_exists
     }
@@ -79,7 +81,8 @@ impl Options {
         self.keep_left_behind
     }
 
-    /// Number of threads for rebalances: those of its [`Resources`], or the store's own, or the default.
+    /// Number of threads for rebalances: those of the store, or of its [`Resources`], or the
+    /// default.
     pub fn get_background_threads(&self) -> usize {
         let shared = self.resources.as_ref().map(Resources::background_threads);
         shared.or(self.background_threads).unwrap_or_else(default_threads)
@@ -90,7 +93,7 @@ impl Options {
         self.checkpoint_interval
     }
 
-    /// True if the store has a write buffer where it can have one.
+    /// True if the store uses a write buffer, if it can have one.
     pub fn get_write_buffer(&self) -> bool {
         self.write_buffer
     }

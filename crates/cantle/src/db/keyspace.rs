@@ -16,7 +16,7 @@ use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use std::sync::Weak;
 
-/// The longest metadata of a keyspace ([`Keyspace::set_metadata`]), in bytes: 64 KiB.
+/// Maximum length of the metadata of a keyspace ([`Keyspace::set_metadata`]) in bytes: 64 KiB.
 pub const METADATA_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) struct KeyspaceInner {
@@ -26,11 +26,11 @@ pub(crate) struct KeyspaceInner {
     pub(crate) layout: Arc<dyn Layout>,
     pub(super) kind: LayoutKind,
     pub(super) metadata: Mutex<Vec<u8>>,
-    /// The version at which it was dropped, or 0.
+    /// The version at which the keyspace was dropped; 0 if it was not.
     pub(super) dropped_at: AtomicU64,
-    /// Whether a checkpoint covers its creation.
+    /// True if a checkpoint covers the creation of the keyspace.
     pub(super) is_durable: AtomicBool,
-    /// Whether it is among those that maintenance looks at in each tick.
+    /// True if maintenance visits the keyspace in each tick.
     pub(super) active: AtomicBool,
     /// Held while a pair is popped.
     pub(super) pops: Mutex<()>,
@@ -47,9 +47,10 @@ impl KeyspaceInner {
         self.check_at(u64::MAX)
     }
 
-    /// Whether a snapshot of version `at` sees the keyspace.
+    /// Fails if the keyspace was dropped at version `at` or before, so that a snapshot of this
+    /// version does not see it. Makes an idle keyspace active.
     pub(super) fn check_at(&self, at: u64) -> Result<()> {
-        // Every access comes by here.
+        // Every access to the keyspace calls this.
         if !self.is_active() {
             self.wake();
         }
@@ -68,12 +69,13 @@ impl KeyspaceInner {
         }
     }
 
-    /// The next access makes it active again.
+    /// Makes the keyspace idle until the next access.
     pub(super) fn set_idle(&self) {
         self.active.store(false, Release);
     }
 
-    /// Has a checkpoint cover the keyspace's creation: its name and comparator are durable before it is handed out.
+    /// Makes the creation of the keyspace durable by a checkpoint, unless it is: name and
+    /// comparator must be durable before the caller gets the keyspace.
     pub(super) fn publish_creation(&self, substrate: &crate::substrate::Substrate) -> Result<()> {
         if !self.is_durable.load(Acquire) {
             substrate.checkpoint()?;
@@ -96,7 +98,7 @@ impl KeyspaceInner {
         }
     }
 
-    /// The keys from one bound to another as a span that writers announce.
+    /// The keys within the bounds as a span, in the form that writers announce.
     pub(super) fn span(&self, bounds: &crate::types::bounds::Bounds) -> KeySpan {
         use std::ops::Bound;
         let prefix = |bound: &Bound<Vec<u8>>, open: u64| match bound {
@@ -110,11 +112,11 @@ impl KeyspaceInner {
     }
 }
 
-/// A handle to a keyspace: the same operations as [`Db`](crate::Db), on its pairs. Cheap to clone, usable from
-/// any thread.
+/// A handle to a keyspace, with the same operations as [`Db`](crate::Db). Cheap to clone, and
+/// usable from any thread.
 ///
-/// After [`drop_keyspace`](crate::Db::drop_keyspace) every operation gives [`Error::NoKeyspace`], but snapshots
-/// taken before go on reading.
+/// After [`drop_keyspace`](crate::Db::drop_keyspace) every operation returns [`Error::NoKeyspace`].
+/// Snapshots that were taken before can still read the keyspace.
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) handle: Arc<Handle>,
@@ -127,24 +129,26 @@ impl Keyspace {
         &self.inner
     }
 
-    /// Its name.
+    /// The name of the keyspace.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Its counters and sizes. Takes microseconds.
+    /// Counters and sizes of the keyspace. Takes microseconds.
     pub fn stats(&self) -> KeyspaceStats {
         self.inner.stats()
     }
 
-    /// Bytes of the application's own that are kept with the keyspace (the command keeps the names and types of
-    /// key columns there). Empty until set.
+    /// Bytes of the application that are stored with the keyspace. Empty until
+    /// [`set_metadata`](Self::set_metadata) is called. (The command `cantle` stores the names and
+    /// types of key columns there.)
     pub fn metadata(&self) -> Vec<u8> {
         self.inner.metadata.lock().clone()
     }
 
-    /// Replaces the metadata; at most 64 KiB. Durable when this returns, and what was written before it is durable before it. If a
-    /// checkpoint that makes it so fails, the error is returned, and the metadata may be replaced.
+    /// Replaces the metadata, which has at most 64 KiB. The metadata is durable when this returns,
+    /// and everything that was written before is durable before it. If one of the checkpoints for
+    /// this fails, its error is returned, and the metadata may have been replaced.
     pub fn set_metadata(&self, bytes: &[u8]) -> Result<()> {
         if bytes.len() > METADATA_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
@@ -152,9 +156,11 @@ impl Keyspace {
         let store = &self.handle.store;
         let _call = store.begin_call()?;
         store.check_writable()?;
-        // Else a checkpoint that has begun could take it up without what was written meanwhile.
+        // Otherwise a checkpoint that has begun already could cover the edit below without the
+        // writes made meanwhile.
         store.substrate.checkpoint()?;
-        // Until the edit is told: one that followed the keyspace's drop would bring it back, without chunks.
+        // Held until the edit is appended: an edit after the keyspace's drop would bring the
+        // keyspace back, without chunks.
         let keyspaces = store.keyspaces.read();
         self.inner.check()?;
         let mut metadata = self.inner.metadata.lock();

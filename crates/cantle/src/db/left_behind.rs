@@ -1,11 +1,12 @@
-//! How much an opening leaves behind that returns to the last checkpoint.
+//! Counts the writes that an opening leaves behind when it returns to the last checkpoint.
 //!
-//! A process may have died on a machine that lost nothing, and yet nobody can tell: the volume was unmounted and mounted
-//! again since, or its file system has no identity of a mount. Then what was written since the checkpoint does not count,
-//! though it may be there, byte for byte. It is counted, so that whoever opens the store hears of it; `repair` reads the
-//! same files.
+//! A process may have died on a machine that lost nothing, without a proof of that: the volume was
+//! unmounted and mounted again since, or the file system has no identity of a mount. Then writes
+//! since the checkpoint take no effect, even if every byte of them is there. They are counted and
+//! reported, so that a user who opens the store learns of them. `repair` reads the same files.
 //!
-//! The opening notes only where to look. A background thread counts, and no file that it looks at goes until it has, or the store closes.
+//! The opening records only where the writes are. A background thread counts them. None of the
+//! files is removed until it has finished, or the store closes.
 
 use super::store::Store;
 use crate::files::Files;
@@ -20,34 +21,37 @@ use crate::vfs::{OpenMode, OverlayVfs, Vfs, VfsFile};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Bytes of logs that are read to count: a fraction of a second of the disk. What is behind is estimated by its length.
+/// Maximum number of bytes of logs that are read for counting: a fraction of a second of disk time.
+/// The number of records in the rest is estimated by its length.
 const READ_BYTES_MAX: u64 = 64 << 20;
 
-/// Logs that no checkpoint knows wait to be counted: as many as the checkpoint has files, and these. Without a bound those of many processes
-/// that were killed too soon would pile up.
+/// Maximum number of logs unknown to the checkpoint that are kept until they are counted, or the
+/// number of the checkpoint's files if that is greater. Without a bound, the logs of many processes
+/// that were killed early would pile up.
 const ORPHANS_MAX: usize = 64;
 
-/// Intact records of the last epoch that do not count, as no checkpoint covers them.
+/// Intact records of the last epoch that take no effect, because no checkpoint covers them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LeftBehind {
     pub records: u64,
-    /// What these records take in their logs, and in the write buffer.
+    /// Bytes of these records in their logs and in the write buffer.
     pub bytes: u64,
 }
 
-/// The place of these records. While it lives, no file of the store is removed.
+/// The files with these records. No file of the store is removed while this exists.
 pub(super) struct Uncounted {
     files: Arc<Files>,
-    /// The epoch of the last checkpoint, and that of the process that wrote last. It made no checkpoint if they differ.
+    /// The epoch of the last checkpoint, and the epoch of the process that wrote last. If they
+    /// differ, this process made no checkpoint.
     epoch: u64,
     writer: u64,
     /// The version that the checkpoint covers.
     checkpointed: u64,
-    /// Logs, and how much of each the checkpoint covers.
+    /// Numbers of logs, each with the length up to which the checkpoint covers it.
     logs: Vec<(u64, u64)>,
-    /// Those of the logs that the checkpoint does not know.
+    /// The logs among these that the checkpoint does not know.
     orphans: HashSet<u64>,
-    /// What was buffered. The file's name goes before anybody counts.
+    /// The open file of the write buffer. Its name is removed before the counting begins.
     write_buffer: Option<Arc<dyn VfsFile>>,
 }
 
@@ -58,8 +62,9 @@ impl Drop for Uncounted {
 }
 
 impl Uncounted {
-    /// Of a store with this durable state, to which the process of epoch `writer` wrote last, before anything of it is changed.
-    /// `strays`: the numbers and epochs of logs that the state does not name.
+    /// For a store with this durable state, before anything in the store is changed. `writer` is
+    /// the epoch of the process that wrote last. `strays` are the numbers and epochs of logs that
+    /// the state does not name.
     pub fn new(
         files: &Arc<Files>,
         state: &State,
@@ -90,20 +95,21 @@ impl Uncounted {
         }
     }
 
-    /// True if a log that nothing refers to waits to be counted.
+    /// True if this log, to which nothing refers, is kept until it is counted.
     pub fn has_orphan(&self, id: u64) -> bool {
         self.orphans.contains(&id)
     }
 
-    /// All such logs.
+    /// The paths of all such logs.
     pub fn orphans(&self) -> impl Iterator<Item = PathBuf> {
         self.orphans.iter().map(|&id| self.files.path(FileKind::Log, id))
     }
 
-    /// Counts; `None` if that is abandoned. Damage is no error: it may be what a loss of power left.
+    /// Counts the records; `None` if this was abandoned. Damage is not an error: a power failure
+    /// may have left it.
     fn count(&self, is_abandoned: &dyn Fn() -> bool) -> Option<LeftBehind> {
         let Files { vfs, dir, store, .. } = &*self.files;
-        // What was buffered goes to its logs in memory.
+        // Buffered records are moved to their logs, in memory.
         let overlay: Arc<dyn Vfs> = Arc::new(OverlayVfs::new(vfs.clone()));
         if let Some(write_buffer) = &self.write_buffer {
             let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
@@ -153,7 +159,7 @@ impl Uncounted {
         }
         let file = vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e))?;
         let header = FileHeader::read(&*file, path, FileKind::Log)?;
-        // What an earlier epoch left behind was left by an earlier opening.
+        // A log of an earlier epoch was left behind by an earlier opening.
         if header.store != self.files.store || header.epoch < self.epoch {
             return Ok(LeftBehind::default());
         }
@@ -174,7 +180,7 @@ impl Uncounted {
                 break;
             }
         }
-        // Of what is too long to be read, as much as of what was.
+        // The unread part is assumed to have as many records per byte as the part that was read.
         let factor = match until < end && until > recorded {
             true => (end - recorded) as f64 / (until - recorded) as f64,
             false => 1.0,
@@ -185,7 +191,8 @@ impl Uncounted {
 }
 
 impl Store {
-    /// Counts what this opening left behind, unless that was done or the store closes.
+    /// Counts the records that this opening left behind, unless they are counted already. Abandoned
+    /// if the store closes.
     pub(super) fn count_left_behind(&self) {
         let Some(uncounted) = self.uncounted.lock().take() else { return };
         let counted = uncounted.count(&|| self.substrate.health.is_closing());

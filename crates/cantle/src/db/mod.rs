@@ -1,7 +1,8 @@
 //! The public interface: a store, its keyspaces, snapshots, ranges, cursors, batches and transactions.
 //!
-//! [`handle`] has `Db` and `Keyspace`, whose operations are the same; `store` is what stands behind every handle;
-//! `open` is recovery; `write` takes a write from its arguments to its acknowledgement.
+//! [`handle`] and `keyspace` define `Db` and `Keyspace`; `operations` has the methods that both
+//! share. `store` is the open store, to which all handles refer. `open` opens and recovers a store.
+//! `write` takes a write from its arguments to its acknowledgement.
 
 mod activity;
 mod backup;

@@ -18,31 +18,37 @@ use crate::types::value::{Key, Value};
 macro_rules! operations {
     ($type:ty) => {
         impl $type {
-            /// Stores a pair, replacing the key's value. Acknowledged at the store's durability (EvenDB §3.3).
+            /// Stores a pair, and replaces the key's previous value. When this returns, the write
+            /// has the durability of the store
+            /// ([`Options::durability`](crate::Options::durability); EvenDB §3.3).
             ///
             /// # Errors
             ///
-            /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key over 1 MiB or a value over 1 GiB,
-            /// [`NoSpace`](crate::Error::NoSpace) on a full disk, [`ReadOnly`](crate::Error::ReadOnly) and
-            /// [`Closed`](crate::Error::Closed) in a store that is, [`NoKeyspace`](crate::Error::NoKeyspace) in a
-            /// dropped keyspace. Nothing was written then, unless the error says that a sync failed: then the
-            /// outcome shows after the next opening.
+            /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key over 1 MiB or a value
+            /// over 1 GiB, [`NoSpace`](crate::Error::NoSpace) on a full disk,
+            /// [`ReadOnly`](crate::Error::ReadOnly) in a read-only store,
+            /// [`Closed`](crate::Error::Closed) in a closed one,
+            /// [`NoKeyspace`](crate::Error::NoKeyspace) in a dropped keyspace. Nothing was written
+            /// then, unless the error says that a sync failed: in this case the next opening
+            /// decides if the write took effect.
             pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
                 self.handle.store.write_one(self.own(), Op::put(key.as_ref(), value.as_ref()))
             }
 
-            /// The key's value. Never waits for writers (EvenDB §3.3).
+            /// The key's value; `None` if the key is absent. Never waits for writers (EvenDB §3.3).
             ///
             /// # Errors
             ///
-            /// [`Corruption`](crate::Error::Corruption) if what it touches is damaged; other keys stay readable.
-            /// [`Io`](crate::Error::Io), [`Closed`](crate::Error::Closed) and
-            /// [`NoKeyspace`](crate::Error::NoKeyspace) as they say.
+            /// [`Corruption`](crate::Error::Corruption) if the read needs damaged bytes; other keys
+            /// stay readable. [`Io`](crate::Error::Io) if the file system fails,
+            /// [`Closed`](crate::Error::Closed) in a closed store,
+            /// [`NoKeyspace`](crate::Error::NoKeyspace) in a dropped keyspace.
             pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
                 Ok(self.handle.store.get(self.own(), key.as_ref(), u64::MAX)?.map(Value::new))
             }
 
-            /// Lends the key's value to `read` without copying it; `None` if the key is absent. Fails as `get` does.
+            /// Calls `read` with the key's value, without copying it, and returns the result;
+            /// `None` if the key is absent. Fails as `get` does.
             pub fn get_with<T>(
                 &self,
                 key: impl AsRef<[u8]>,
@@ -51,25 +57,28 @@ macro_rules! operations {
                 self.handle.store.get_with(self.own(), key.as_ref(), u64::MAX, read)
             }
 
-            /// Whether the key has a value. Fails as `get` does.
+            /// True if the key has a value. Fails as `get` does.
             pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
                 Ok(self.handle.store.get_with(self.own(), key.as_ref(), u64::MAX, |_| ())?.is_some())
             }
 
-            /// Removes the key, if it is there. Fails as `put` does, but goes on for longer on a full disk.
+            /// Removes the key, if it is there. Fails as `put` does, but succeeds for longer on a
+            /// full disk: deletes may use disk space that the store sets aside.
             pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
                 self.handle.store.write_one(self.own(), Op::delete(key.as_ref()))
             }
 
-            /// Removes every key of the range, atomically. Chunks that lie within it are dropped at once,
-            /// whatever they hold; snapshots taken before still read them. Fails as `delete` does.
+            /// Removes every key of the range, atomically. Chunks that lie entirely within the
+            /// range are dropped at once, whatever they contain. Snapshots that were taken before
+            /// can still read them. Fails as `delete` does.
             pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
                 self.handle.store.delete_range(self.own(), Bounds::of(&range))
             }
 
-            /// Replaces the key's value by what `change` makes of it, atomically; `None` deletes it. Returns the
-            /// new value. `change` may run several times and may read the store, but not write to it. Fails as
-            /// `get` and `put` do.
+            /// Replaces the key's value by the result of `change`, atomically. `change` is called
+            /// with the current value, or with `None` if the key is absent; if it returns `None`,
+            /// the key is deleted. Returns the new value. `change` may be called several times. It
+            /// may read the store, but not write to it. Fails as `get` and `put` do.
             pub fn update(
                 &self,
                 key: impl AsRef<[u8]>,
@@ -78,13 +87,15 @@ macro_rules! operations {
                 self.handle.store.update(self.own(), key.as_ref(), change)
             }
 
-            /// Stores a pair, unless the key has a value, atomically; returns true if it had none. Fails as `get` and `put` do.
+            /// Stores a pair if the key is absent, atomically. Returns true if it was. Fails as
+            /// `get` and `put` do.
             pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
                 self.compare_and_swap(key, None::<&[u8]>, Some(value))
             }
 
-            /// Replaces the key's value by `new` if the value is `expected`, atomically; `None` is an absent key. Returns true
-            /// if it was. Fails as `get` and `put` do.
+            /// Replaces the key's value by `new` if the value is `expected`, atomically. `None`
+            /// stands for an absent key. Returns true if the value was `expected`. Fails as `get`
+            /// and `put` do.
             ///
             /// ```
             /// # fn main() -> cantle::Result<()> {
@@ -117,33 +128,37 @@ macro_rules! operations {
                 self.range(..).next_back().transpose()
             }
 
-            /// Removes the pair with the least key and returns it, atomically; `None` if there is no pair. Each pair is returned
-            /// to one caller: a queue with the keys as its order. Fails as `get` and `put` do.
+            /// Removes the pair with the least key and returns it, atomically; `None` if there is
+            /// no pair. Each pair is returned to one caller only: a keyspace can serve as a queue
+            /// in the order of keys. Fails as `get` and `put` do.
             pub fn pop_first(&self) -> Result<Option<(Key, Value)>> {
                 pop(&self.handle, self.own(), End::First)
             }
 
-            /// As [`pop_first`](Self::pop_first), for the greatest key.
+            /// The same as [`pop_first`](Self::pop_first), for the pair with the greatest key.
             pub fn pop_last(&self) -> Result<Option<(Key, Value)>> {
                 pop(&self.handle, self.own(), End::Last)
             }
 
-            /// Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs that are not merged
-            /// yet may count. Takes microseconds. `range(..).count()` is exact and reads every pair.
+            /// Estimated number of pairs, from counters that maintenance keeps. May include
+            /// overwritten and deleted pairs that are not merged yet. Takes microseconds.
+            /// `range(..).count()` is exact, and reads every pair.
             pub fn len_estimate(&self) -> Result<u64> {
                 self.handle.store.check_open()?;
                 self.own().check()?;
                 Ok(self.own().layout.stats().live_pairs)
             }
 
-            /// The pairs of the range, in order, as of now: one snapshot, from either end (EvenDB §3.3). Errors come
-            /// with the pairs. A range whose end lies before its start is empty.
+            /// An iterator over the pairs of the range, in key order and from either end. It reads
+            /// from a snapshot that is taken now (EvenDB §3.3). Errors are returned as items. A
+            /// range whose end is before its start is empty.
             pub fn range(&self, range: impl KeyRange) -> Range {
                 self.range_of(Bounds::of(&range))
             }
 
-            /// The pairs whose keys start with `prefix`, in order, as of now. Under a comparator every pair is
-            /// looked at.
+            /// An iterator over the pairs whose keys start with `prefix`, in key order, on a
+            /// snapshot that is taken now. In a keyspace with a comparator, it reads every pair of
+            /// the keyspace.
             pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
                 let span = match self.own().order {
                     KeyOrder::Bytewise => self.own().span(&Bounds::prefix(prefix.as_ref())),
@@ -153,16 +168,19 @@ macro_rules! operations {
                 Range::with_prefix(&snapshot, self.own(), prefix.as_ref())
             }
 
-            /// A cursor over the range, as of now. It is positioned by its first movement.
+            /// A cursor over the range, on a snapshot that is taken now. The cursor has no position
+            /// until its first movement.
             pub fn cursor(&self, range: impl KeyRange) -> Cursor {
                 let bounds = Bounds::of(&range);
                 let snapshot = Snapshot::take(&self.handle, self.own().span(&bounds));
                 Cursor::new(&snapshot, self.own(), bounds)
             }
 
-            /// About how many bytes on disk the keys of the range take, garbage included: some percent off where much was
-            /// written to a range, 0 where nothing was. What neighbouring ranges take adds up to what both take. Reads
-            /// indexes, and for each table at most two blocks of pairs. Fails as `get` does.
+            /// Approximate number of bytes on disk that the keys of the range take, garbage
+            /// included. The number is off by some percent if much was written to the range, and 0
+            /// if nothing was. The numbers for two adjacent ranges add up to that for both
+            /// together. Reads indexes, and at most two blocks of pairs for each table. Fails as
+            /// `get` does.
             pub fn approximate_bytes(&self, range: impl KeyRange) -> Result<u64> {
                 self.handle.store.check_open()?;
                 self.own().check()?;
@@ -170,8 +188,9 @@ macro_rules! operations {
                 self.own().order.check().and(bytes)
             }
 
-            /// Sorts and cleans everything within the range, now, in this thread. Never needed; it makes the
-            /// store as small as it gets (EvenDB §3.4, funk rebalance). Fails as `put` does.
+            /// Sorts everything within the range and removes garbage, now, in the calling thread
+            /// (EvenDB §3.4, funk rebalance). Never necessary. Afterwards the range takes as little
+            /// disk space as possible. Fails as `put` does.
             pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
                 let _call = self.handle.store.begin_call()?;
                 self.handle.store.check_writable()?;
@@ -185,13 +204,13 @@ macro_rules! operations {
                 self.own().order.name()
             }
 
-            /// The design by which the keyspace is laid out.
+            /// The layout of the keyspace.
             pub fn layout(&self) -> LayoutKind {
                 self.own().kind
             }
 
-            /// The key ranges that the layout manages, in the order of keys, with the bytes of their files: its chunks in the layout `chunk`
-            /// (EvenDB §2.2).
+            /// The key ranges that the layout manages, in key order, with the bytes of their files.
+            /// In the layout `chunk` these are the chunks (EvenDB §2.2).
             pub fn regions(&self) -> Result<Vec<RegionInfo>> {
                 self.handle.store.check_open()?;
                 self.own().check()?;
