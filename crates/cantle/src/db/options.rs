@@ -1,4 +1,5 @@
-//! Settings: plain data with documented defaults. No option but `memory_budget` should ever need a thought.
+//! Options of stores, keyspaces and writes: plain data with documented defaults. Only
+//! `memory_budget` should ever need to be set.
 
 use super::{Db, Runtime, default_budget_bytes, default_threads};
 use crate::format::limits::Limits;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a single write asks for beyond the store's default.
+/// Options of a single write.
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     pub(crate) durability: Option<Durability>,
@@ -26,16 +27,18 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Survive at least this. Less than the store's own durability has no effect. More is a checkpoint after the write, or a sync of
-    /// the journal: if the checkpoint fails, the write took place all the same ([`NotDurable`](crate::Error::NotDurable)).
+    /// Sets the least durability of the write. Default: that of the store. A value below the
+    /// store's durability has no effect. A higher one costs a sync of the journal, or a checkpoint
+    /// after the write. If this checkpoint fails, the write has taken effect all the same
+    /// ([`NotDurable`](crate::Error::NotDurable)).
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 }
 
-/// Options of a keyspace. The layout and the comparator are fixed when it is created; the rest takes
-/// effect at each opening.
+/// Options of a keyspace. The layout and the comparator are fixed when the keyspace is created; the
+/// other options take effect at each opening.
 #[derive(Debug, Clone)]
 pub struct KeyspaceOptions {
     pub(crate) layout: Option<LayoutOptions>,
@@ -63,47 +66,58 @@ impl KeyspaceOptions {
         Self::default()
     }
 
-    /// The layout, and the options that only this layout has: a [`LayoutKind`], such options, e.g.
-    /// [`ChunkOptions`](crate::ChunkOptions), or a [text](LayoutOptions) that was parsed. Default: [`LayoutKind::Chunk`] for a new
-    /// keyspace, whatever it has for an existing one, each with its defaults.
+    /// Sets the layout, and the options that only this layout has. `layout` is a [`LayoutKind`],
+    /// the options of one layout, such as [`ChunkOptions`](crate::ChunkOptions), or
+    /// [`LayoutOptions`] that were parsed from text. Default: [`LayoutKind::Chunk`] for a new
+    /// keyspace, and the existing layout for an existing one, each with its default options.
     pub fn layout(mut self, layout: impl Into<LayoutOptions>) -> Self {
         self.layout = Some(layout.into());
         self
     }
 
-    /// The order of keys. Default: bytewise.
+    /// Sets the order of keys. Default: bytewise.
     pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Self {
         self.order = Some(KeyOrder::custom(comparator));
         self
     }
 
-    /// Compression of table blocks. Default: none. Costs CPU at rebalance and at each uncached read.
+    /// Sets the compression of table blocks. Default: none. Compression costs CPU time in each
+    /// rebalance and in each uncached read.
     ///
-    /// Logs are not compressed. In layout `chunk`, where this is not `None`, a chunk that nobody has accessed for half a second is sorted
-    /// into tables if that may save 64 KiB and an eighth of what is written for it, and closing sorts logs of up to 16 MiB in
-    /// all (with Zstandard, at levels up to 6). A chunk that turns out not to compress is sorted again only when its logs
-    /// are eight times as long as its tables. With [`log_bytes`](crate::ChunkOptions::log_bytes) set, logs are sorted at that length only.
+    /// Logs are not compressed. With compression, the layout `chunk` therefore sorts logs into
+    /// tables earlier. A chunk that had no access for half a second is sorted if that may save 64
+    /// KiB and an eighth of the bytes written for it. Closing the store sorts logs of up to 16 MiB
+    /// in all (with Zstandard, only at levels up to 6). A chunk that turned out not to compress is
+    /// sorted again only when its logs are eight times as long as its tables. If
+    /// [`log_bytes`](crate::ChunkOptions::log_bytes) is set, logs are sorted at that length only.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Bytes on disk per live byte over the keyspace, kept by sorting logs in time and exceeded only for moments; above
-    /// 1.1. Less space costs more writing: about 3.5, 2.2 and 1.6 bytes written per byte overwritten at 1.25, 1.5 and 2.0.
+    /// Sets the bound on the bytes on disk per live byte of the keyspace, at least 1.1. The store
+    /// keeps the bound by sorting logs in time, and exceeds it for moments only. Less space costs
+    /// more writing: about 3.5, 2.2 and 1.6 bytes written per byte overwritten at 1.25, 1.5 and
+    /// 2.0. Live bytes are those of keys and values, 16 bytes per pair, and older versions that
+    /// open snapshots see.
     ///
-    /// Default: 1.5. While half of the memory budget (at most 512 MiB) and four chunks (at most 32 MiB) exceed half of the live
-    /// bytes, as much is taken beside these instead, up to three bytes per live byte in all: with a budget of 1 GiB, 256 MiB of
-    /// data take up to 768 MiB, 512 MiB of data 1,056 MiB, and 2 GiB of data no more than 3 GiB. Keyspaces share this by what is
-    /// live in each. While a keyspace is written to, it may take a twelfth more (at most 64 MiB), which is given back once
-    /// nobody has written for a second. A bound that is set is kept at all times, but for a chunk that is being written anew.
+    /// Default: 1.5, or more for small data. Let the allowance be half of the memory budget (at
+    /// most 512 MiB) plus four chunks (at most 32 MiB). While the allowance exceeds half of the
+    /// live bytes, the files may take the allowance beside the live bytes instead, up to three
+    /// bytes per live byte in all. For example, with a budget of 1 GiB, 256 MiB of data take up to
+    /// 768 MiB, 512 MiB of data 1,056 MiB, and 2 GiB of data no more than 3 GiB. Keyspaces share
+    /// the allowance in proportion to their live bytes.
     ///
-    /// Live are keys, values, 16 bytes a pair, and what open snapshots see beside.
+    /// Without a set bound, a keyspace that is written to may take a twelfth more (at most 64 MiB).
+    /// This space is freed when no write has come for a second. A bound that is set is kept at all
+    /// times, except for a chunk that is being rewritten.
     pub fn space_amplification(mut self, bound: f64) -> Self {
         self.space_amplification = Some(bound);
         self
     }
 
-    /// Caches popular single pairs whose region is not in memory (EvenDB §4). Default: yes.
+    /// Caches popular single pairs whose region is not in memory, if `on` (EvenDB §4). Default:
+    /// yes.
     pub fn row_cache(mut self, on: bool) -> Self {
         self.row_cache = on;
         self
@@ -120,7 +134,7 @@ impl KeyspaceOptions {
     }
 }
 
-/// Memory, threads and rates that stores of one process share. Cheap to clone.
+/// A memory budget and background threads that stores of one process share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Resources(Arc<Shared>);
 
@@ -133,17 +147,19 @@ struct Shared {
 }
 
 impl Resources {
-    /// One budget in bytes and one pool of threads for every store that is opened with a clone of this.
+    /// Creates a memory budget in bytes and a pool of background threads, for all stores that are
+    /// opened with a clone of the result.
     pub fn new(memory_budget: u64, background_threads: usize) -> Self {
         Self(Arc::new(Shared { memory_budget, background_threads, runtime: Mutex::new(None) }))
     }
 
-    /// The same, with as many threads as a store has by itself: half as many as can run at once, but one to four.
+    /// The same as [`new`](Self::new), with the default number of threads: half of the number that
+    /// can run in parallel, at least 1 and at most 4.
     pub fn with_memory_budget(memory_budget: u64) -> Self {
         Self::new(memory_budget, default_threads())
     }
 
-    /// Bytes of memory for all stores that use it.
+    /// The memory budget in bytes, for all stores that share it.
     pub fn memory_budget(&self) -> u64 {
         self.0.memory_budget
     }
@@ -165,13 +181,13 @@ impl Resources {
 }
 
 impl Default for Resources {
-    /// As much memory and as many threads as a store has by itself.
+    /// The default memory budget and the default number of threads of a store.
     fn default() -> Self {
         Self::with_memory_budget(default_budget_bytes())
     }
 }
 
-/// How a store is opened.
+/// Options with which a store is opened.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) memory_budget: Option<u64>,
@@ -179,7 +195,7 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
-    /// The store is what a repair fills just now.
+    /// True for a store that a repair is filling.
     pub(crate) fills_repair: bool,
     pub(crate) beside_other_files: bool,
     pub(crate) keep_left_behind: bool,
@@ -224,82 +240,98 @@ impl Options {
         Self::default()
     }
 
-    /// Opens the store in directory `path` with these options, recovering it if need be (EvenDB §3.5). Reads no log.
+    /// Opens the store in directory `path` with these options, and recovers it if necessary (EvenDB
+    /// §3.5). The time that this takes does not grow with the length of the logs.
     ///
     /// # Errors
     ///
-    /// [`Locked`](crate::Error::Locked) if it is open elsewhere; [`NotFound`](crate::Error::NotFound) and
-    /// [`AlreadyExists`](crate::Error::AlreadyExists) by the options for that;
-    /// [`NotAStore`](crate::Error::NotAStore) for a file or a directory of something else, which is not touched;
-    /// [`UnsupportedFormat`](crate::Error::UnsupportedFormat), [`OptionMismatch`](crate::Error::OptionMismatch),
-    /// [`InvalidArgument`](crate::Error::InvalidArgument); [`Corruption`](crate::Error::Corruption) if the manifest or
-    /// the journal is damaged.
+    /// * [`Locked`](crate::Error::Locked) if the store is open elsewhere;
+    /// * [`NotFound`](crate::Error::NotFound) if there is no store, and the options do not allow to
+    ///   create one;
+    /// * [`AlreadyExists`](crate::Error::AlreadyExists) if there is a store, and
+    ///   [`error_if_exists`](Self::error_if_exists) is set;
+    /// * [`NotAStore`](crate::Error::NotAStore) if `path` is a file or a directory of something
+    ///   else, which is not touched;
+    /// * [`UnsupportedFormat`](crate::Error::UnsupportedFormat) if this library does not read the
+    ///   format of the store;
+    /// * [`OptionMismatch`](crate::Error::OptionMismatch) if a keyspace has another comparator or
+    ///   layout;
+    /// * [`InvalidArgument`](crate::Error::InvalidArgument) for options out of their range;
+    /// * [`Corruption`](crate::Error::Corruption) if the manifest or the journal is damaged.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }
 
-    /// Whether a store may be created in a directory that holds other files, of no store that is known, and
-    /// [`Db::repair`] says [`NotFound`](crate::Error::NotFound) of such a directory. Default: no, since most often the path
-    /// is a mistake. A store leaves alone what is not its own in either case; a directory of another kind of store is always refused.
+    /// Allows to create a store in a directory that holds other files, if `on`, as long as these
+    /// belong to no known kind of store. [`Db::repair`] then returns
+    /// [`NotFound`](crate::Error::NotFound) for such a directory. Default: no, since most often the
+    /// path is a mistake. In either case a store does not touch files that are not its own, and a
+    /// directory of another kind of store is refused.
     pub fn beside_other_files(mut self, on: bool) -> Self {
         self.beside_other_files = on;
         self
     }
 
-    /// Whether [`Db::repair`] keeps what was written since the last checkpoint where nothing proves that all of it reached the
-    /// disk: the process was killed, and its volume unmounted since, or the power failed. Default: no, as in an opening
-    /// ([`Stats::left_behind_records`](crate::Stats::left_behind_records)). What is kept is every intact write, in the order of their versions, but some may
-    /// be missing between those that are there; batches are kept whole or not at all, as far as their commits are there. Has no effect on an
-    /// opening; repair before the store is opened for writing, since an opening gives these writes up for good.
+    /// Makes [`Db::repair`] keep writes since the last checkpoint, if `on`, even if nothing proves
+    /// that all of them reached the disk: because the process was killed and its volume was
+    /// unmounted since, or because the power failed. Default: no, as in an opening
+    /// ([`Stats::left_behind_records`](crate::Stats::left_behind_records)). Every intact write is
+    /// kept, in the order of versions, but writes between those that are kept may be missing.
+    /// Batches are kept whole or not at all, as far as their commits are there. Has no effect on an
+    /// opening. Repair a store before it is opened for writing, since an opening gives these writes
+    /// up for good.
     pub fn keep_left_behind(mut self, on: bool) -> Self {
         self.keep_left_behind = on;
         self
     }
 
-    /// Bytes of memory for everything the store caches and buffers. Default: a quarter of the memory of the
-    /// machine or of its control group, at most 4 GiB, which all stores of the process share that set neither this nor
-    /// [`resources`](Self::resources) nor a file system of their own.
+    /// Sets the memory budget: bytes of memory for everything that the store caches and buffers.
+    /// Default: a quarter of the memory of the machine or of its control group, at most 4 GiB. All
+    /// stores of the process share this default budget that set neither this nor
+    /// [`resources`](Self::resources) nor a file system.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = Some(bytes);
         self
     }
 
-    /// What an acknowledged write survives. Default: [`Durability::Process`].
+    /// Sets the events that an acknowledged write survives. Default: [`Durability::Process`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Whether to create the store if there is none. Default: yes.
+    /// Creates the store if there is none, if `on`. Default: yes.
     pub fn create_if_missing(mut self, on: bool) -> Self {
         self.create_if_missing = on;
         self
     }
 
-    /// Whether an existing store is an error. Default: no.
+    /// Makes opening an existing store an error, if `on`. Default: no.
     pub fn error_if_exists(mut self, on: bool) -> Self {
         self.error_if_exists = on;
         self
     }
 
-    /// Reads only: writes fail, nothing on disk changes, and any number of readers may have the store open
-    /// at once, but no writer. Default: no.
+    /// Opens the store for reading only, if `on`. Writes fail, and nothing on disk changes. Any
+    /// number of readers may have the store open at once, but no writer. Default: no.
     pub fn read_only(mut self, on: bool) -> Self {
         self.read_only = on;
         self
     }
 
-    /// Threads for rebalances; there are three more, for checkpoints, for splits and for what is due from time to time. Default: half the
-    /// cores, at least one, at most four, which all stores of the process share that set neither this nor
-    /// [`resources`](Self::resources) nor a file system of their own. They end with the last of these stores. Where several stores
-    /// share threads, one more sees to it that none waits for the disk of another: while a disk hangs, it starts up to 32 others.
+    /// Sets the number of threads for rebalances. Three more threads make checkpoints, split
+    /// chunks, and do periodic work. Default: half the cores, at least 1 and at most 4. All stores
+    /// of the process share these default threads that set neither this nor
+    /// [`resources`](Self::resources) nor a file system; the threads end with the last of these
+    /// stores. If several stores share threads, one more thread makes sure that no store waits for
+    /// the disk of another: while a disk hangs, it starts up to 32 other threads.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = Some(threads);
         self
     }
 
-    /// The longest time between checkpoints while there is something to make durable. Default: 5 s. Shorter
-    /// loses less at a power loss and syncs more often.
+    /// Sets the longest time between checkpoints while there is something to make durable. Default:
+    /// 5 s. A shorter time loses fewer writes in a power failure, and costs more syncs.
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.checkpoint_interval = interval;
         self
@@ -315,51 +347,58 @@ impl Options {
         self
     }
 
-    /// Gives the store a write buffer: a mapped file, `WRITE-BUFFER`, that collects appends to logs until about twenty of
-    /// them go to their log by one system call. A killed process loses nothing of it, as it loses nothing of what it has written.
-    /// Default: yes. There is none in a `Buffered` or read-only store, on file systems that name no page cache, nor while less than
-    /// 2 GiB is free.
+    /// Gives the store a write buffer, if `on`: a mapped file, `WRITE-BUFFER`, that collects
+    /// appends to logs. About twenty appends then go to their log by one system call. If the
+    /// process is killed, buffered appends are kept like written ones. Default: yes. There is no
+    /// write buffer in a `Buffered` or read-only store, on file systems without an identity of the
+    /// page cache, nor while less than 2 GiB is free.
     ///
-    /// It spares a put about a quarter of its processor time. It takes 132 KiB of disk, up to a 64th of the memory
-    /// budget (at most 16 MiB) while many logs are appended to, and as much memory as is used of that. And it needs a handler of
-    /// SIGBUS, which is the process's: the system sends that signal, which kills a process by default, when a mapped file fails. The
-    /// first store that makes a write buffer installs the handler, which stays until the process ends. The handler sees to failures of
-    /// write buffers, and passes everything else on to whatever was installed before. Where each store of a process opens without a
-    /// write buffer, no handler is installed.
+    /// The write buffer saves about a quarter of the processor time of a put. It takes 132 KiB of
+    /// disk space, and up to a 64th of the memory budget (at most 16 MiB) while many logs are
+    /// appended to. It takes as much memory as is used of that.
+    ///
+    /// The write buffer needs a handler of SIGBUS, of which a process has only one. The system
+    /// sends this signal when a mapped file fails, and the signal kills a process by default. The
+    /// first store that makes a write buffer installs the handler, which stays until the process
+    /// ends. The handler deals with failures of write buffers, and passes every other signal to the
+    /// handler that was installed before. If every store of a process is opened without a write
+    /// buffer, no handler is installed.
     pub fn write_buffer(mut self, on: bool) -> Self {
         self.write_buffer = on;
         self
     }
 
-    /// Shares budget and threads with other stores; then `memory_budget` and `background_threads` have no
-    /// effect.
+    /// Shares a memory budget and threads with other stores. [`memory_budget`](Self::memory_budget)
+    /// and [`background_threads`](Self::background_threads) then have no effect.
     pub fn resources(mut self, resources: Resources) -> Self {
         self.resources = Some(resources);
         self
     }
 
-    /// Options of the keyspace that `Db`'s own operations work on.
+    /// Sets the options of the keyspace `default`, on which `Db`'s own operations work.
     pub fn default_keyspace(mut self, options: KeyspaceOptions) -> Self {
         self.default_keyspace = options;
         self
     }
 
-    /// Registers a comparator, so that keyspaces that were created with one of its name can be opened.
+    /// Registers a comparator, so that keyspaces that were created with a comparator of this name
+    /// can be opened.
     pub fn comparator(mut self, comparator: Arc<dyn Comparator>) -> Self {
         self.comparators.push(comparator);
         self
     }
 
-    /// The longest batch or transaction, at most [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX), which is the default: for
-    /// tests of the limit, which need no GiB then.
+    /// Sets the maximum size of a batch or transaction in bytes. Default and maximum:
+    /// [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX). For tests of the limit, which then need no GiB.
     #[doc(hidden)]
     pub fn batch_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.batch_bytes = bytes.min(crate::BATCH_BYTES_MAX);
         self
     }
 
-    /// The file system. Default: the operating system's. With another, the store shares no threads that it was not told to share: calls
-    /// of that file system may take any time.
+    /// Sets the file system. Default: that of the operating system. With another one, the store
+    /// shares threads only through [`resources`](Self::resources), because calls of that file
+    /// system may take any time.
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
         self.vfs = Some(vfs);
         self

@@ -1,4 +1,4 @@
-//! Taking the first or the last pair out of a keyspace.
+//! Removes the first or the last pair of a keyspace, and returns it.
 
 use super::handle::Handle;
 use super::keyspace::KeyspaceInner;
@@ -13,8 +13,9 @@ pub(super) enum End {
     Last,
 }
 
-/// A transaction that reads the pair at one end and deletes it. Callers take turns: among themselves they would all conflict. A put
-/// nearer to that end is a conflict, and the transaction runs again.
+/// Runs a transaction that reads the pair at one end and deletes it. Callers take turns, because
+/// all of them would conflict with one another. A put nearer to that end is a conflict, and the
+/// transaction runs again.
 pub(super) fn pop(
     handle: &Arc<Handle>,
     keyspace: &Arc<KeyspaceInner>,

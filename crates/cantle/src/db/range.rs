@@ -13,18 +13,20 @@ use crate::types::value::{Key, Value};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// The pairs of a range in order, as of one snapshot; `rev()` for the other direction, or both ends in turn.
+/// An iterator over the pairs of a range in key order, as of one snapshot. `rev()` iterates in the
+/// other direction; both ends may also be used in turn.
 ///
-/// After an error it is at its end.
+/// After an error the iterator is at its end.
 pub struct Range {
     snapshot: Snapshot,
     keyspace: Arc<KeyspaceInner>,
     bounds: Bounds,
-    /// Of the pairs within the bounds, those with other keys are left out.
+    /// The prefix of the keys to return. Pairs within the bounds with other keys are left out.
     prefix: Option<Vec<u8>>,
-    /// Of a range within a transaction.
+    /// The view of the transaction, for a range within one.
     transaction: Option<View>,
-    /// The cursors of the two ends, each made when it is first used. It stays at the last pair that it gave.
+    /// The cursors of the two ends. Each is created when it is first used, and stays at the last
+    /// pair that it returned.
     front: Option<Box<dyn PairCursor>>,
     back: Option<Box<dyn PairCursor>>,
     finished: bool,
@@ -37,8 +39,8 @@ impl Range {
         Self { snapshot, keyspace, bounds, prefix: None, transaction: None, front, back, finished: false }
     }
 
-    /// The pairs whose keys start with `prefix`. Bytewise they are neighbours; in another order they may be
-    /// anywhere, and all pairs are looked at.
+    /// The pairs whose keys start with `prefix`. In the bytewise order these are neighbours. In
+    /// another order they may be anywhere, so all pairs are read.
     pub(super) fn with_prefix(snapshot: &Snapshot, keyspace: &Arc<KeyspaceInner>, prefix: &[u8]) -> Self {
         match keyspace.order {
             KeyOrder::Bytewise => Self::new(snapshot, keyspace, Bounds::prefix(prefix)),
@@ -93,7 +95,7 @@ impl Range {
         self.keyspace.order.check()?;
         let pair = this.as_ref().filter(|_| found).and_then(|cursor| cursor.owned_pair());
         let Some((key, value)) = pair else { return Ok(None) };
-        // Where both ends meet, each pair is given once.
+        // If both ends meet, each pair is returned once.
         if let Some((last, _)) = other.as_ref().and_then(|cursor| cursor.pair()) {
             let order = self.keyspace.order.compare(&key, last);
             self.keyspace.order.check()?;

@@ -5,7 +5,7 @@ use super::store::Store;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
-/// A read met damage.
+/// Logs the error of a read if it is damage.
 pub(super) fn note_corruption(error: &Error) {
     if error.is_corruption() {
         tracing::error!(%error, "corruption");
@@ -20,7 +20,7 @@ impl Store {
         keyspace.order.check().and(found)
     }
 
-    /// Lends the value to `read`.
+    /// Calls `read` with the value, without copying it.
     pub(super) fn get_with<T>(
         &self,
         keyspace: &KeyspaceInner,

@@ -10,7 +10,7 @@ use crate::types::bounds::{Bounds, KeyRange};
 use crate::types::error::Result;
 use crate::types::value::{Key, Value};
 
-/// `$seen` names the state that the reads see, for the documentation.
+/// `$seen` describes the state that the reads see, for the documentation.
 macro_rules! reads {
     ($type:ty, $seen:literal) => {
         impl $type {
@@ -41,13 +41,14 @@ macro_rules! reads {
                 source.range_of(keyspace, Bounds::of(&range))
             }
 
-            /// The pairs whose keys start with `prefix`, as `range` gives them. Under a comparator every pair is read.
+            /// The pairs whose keys start with `prefix`, as `range` returns them. In a keyspace
+            /// with a comparator, every pair is read.
             pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
                 let (source, keyspace) = self.target();
                 source.prefix_of(keyspace, prefix.as_ref())
             }
 
-            /// A cursor over the range. Its first movement positions it.
+            /// A cursor over the range. It has no position until its first movement.
             pub fn cursor(&self, range: impl KeyRange) -> Cursor {
                 let (source, keyspace) = self.target();
                 source.cursor_of(keyspace, Bounds::of(&range))
@@ -72,7 +73,8 @@ reads!(Transaction, "when the transaction began, with the transaction's own writ
 reads!(TransactionView<'_>, "when the transaction began, with the transaction's own writes up to now");
 
 impl Snapshot {
-    /// Reads of another keyspace at the same moment. Values, ranges and cursors that the view returns do not borrow from it.
+    /// A view that reads another keyspace at the same moment. Values, ranges and cursors that the
+    /// view returns do not borrow from it.
     pub fn keyspace<'a>(&'a self, keyspace: &'a Keyspace) -> SnapshotView<'a> {
         SnapshotView { snapshot: self, keyspace: &keyspace.inner }
     }
@@ -89,8 +91,9 @@ impl SnapshotView<'_> {
 }
 
 impl Transaction {
-    /// Reads and writes of another keyspace in the same transaction. Values, ranges and cursors that the view returns do not
-    /// borrow from it, and several views may be in use at once.
+    /// A view that reads and writes another keyspace in the same transaction. Values, ranges and
+    /// cursors that the view returns do not borrow from it, and several views may be in use at
+    /// once.
     pub fn keyspace<'a>(&'a self, keyspace: &'a Keyspace) -> TransactionView<'a> {
         TransactionView { transaction: self, keyspace: &keyspace.inner }
     }

@@ -1,4 +1,4 @@
-//! What counts of what earlier epochs wrote, decided from the manifest and the journal.
+//! Decides, from the manifest and the journal, which writes of earlier epochs count.
 
 use crate::format::codec::{Malformed, NUMBER_MAX, within};
 use crate::journal::JournalRecord;
@@ -7,22 +7,23 @@ use crate::mvcc::EpochBatches;
 use crate::substrate::VERSIONS_PER_CHECKPOINT;
 use std::collections::HashSet;
 
-/// How the next epoch begins.
+/// The beginning of the next epoch.
 pub(crate) struct RecoveryPlan {
     pub start: StartEdit,
-    /// The next spanning batch's number.
+    /// The number of the next spanning batch.
     pub next_batch: u64,
     /// Writes of the journal that must be applied again.
     pub replay: Vec<JournalRecord>,
 }
 
-/// `outlived`: the page cache outlived the process, so that everything counts.
+/// `outlived` is true if the page cache outlived the process that wrote last, so that everything
+/// counts.
 pub(crate) fn plan_recovery(
     state: &State,
     outlived: bool,
     records: Vec<JournalRecord>,
 ) -> Result<RecoveryPlan, Malformed> {
-    // Versions of the new epoch lie beyond all that earlier ones may have used.
+    // Versions of the new epoch are above all that earlier epochs may have used.
     let ceiling =
         state.checkpoint.ceiling.max(state.start.first_version.saturating_add(VERSIONS_PER_CHECKPOINT));
     let newest_record = records.iter().map(JournalRecord::version).max().unwrap_or(0);
@@ -34,7 +35,8 @@ pub(crate) fn plan_recovery(
         recovery_table: state.start.recovery_table.clone(),
         dead_batches: state.start.dead_batches.clone(),
     };
-    // What was dead in an epoch is in files of that epoch only: once they are all gone, so is the memory of it.
+    // Dead writes of an epoch are in files of that epoch only. Once all of these files are gone,
+    // the plan no longer needs to know which writes were dead.
     let mut file_epochs = HashSet::new();
     for keyspace in state.keyspaces.values() {
         keyspace.layout.files(&mut |_, _, epoch| {
@@ -46,7 +48,7 @@ pub(crate) fn plan_recovery(
     let committed: Vec<u64> = records.iter().map(JournalRecord::batch).filter(|&batch| batch != 0).collect();
     let next_batch = committed.iter().map(|id| id.saturating_add(1)).max().unwrap_or(1);
     let next_batch = next_batch.max(state.checkpoint.next_batch);
-    // What this opening writes, and all that comes of it, must be possible to the next.
+    // The next opening must be able to represent all numbers that follow from these.
     for number in [start.epoch, start.first_version, next_batch] {
         within(number, NUMBER_MAX - (1 << 40))?;
     }
@@ -58,7 +60,8 @@ pub(crate) fn plan_recovery(
         let epoch = state.start.epoch;
         canary!(DEAD_VERSIONS_FORGOTTEN else start.recovery_table.push(epoch, checkpointed, first_version))?;
     }
-    // What the journal holds beyond the checkpoint is in the logs too, if they outlived the process.
+    // If the logs outlived the process, they contain the writes that the journal has beyond the
+    // checkpoint.
     canary!(JOURNAL_NOT_REPLAYED => let records = Vec::new());
     let replay = if outlived {
         Vec::new()

@@ -1,4 +1,4 @@
-//! Replay: what the journal kept from before a power loss is written again.
+//! Replay: applies the writes again that the journal kept from before a power failure.
 
 use super::batch::OwnedOp;
 use super::commit::JOURNAL_HEAD_BYTES;
@@ -13,8 +13,9 @@ use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
 impl Store {
-    /// Applies what the journal kept from before a power loss. The old journal stays until a checkpoint covers it. On
-    /// a full disk uses the space set aside, and that of the files that the crash left behind.
+    /// Applies the writes that the journal kept from before a power failure. The old journal stays
+    /// until a checkpoint covers them. On a full disk, uses the space set aside, and that of the
+    /// files that the crash left behind.
     pub(super) fn replay(
         &self,
         records: Vec<JournalRecord>,
@@ -28,8 +29,9 @@ impl Store {
         Ok(())
     }
 
-    /// A write that found no space is tried again with more, unless the last attempt could not be taken back: its edits would hide
-    /// those of the next, and what it buffered would stand in the way.
+    /// Applies a write, and repeats it with more space if it found none. It is not repeated if the
+    /// failed attempt could not be revoked: the edits of that attempt would hide those of the next,
+    /// and its buffered records would be in the way.
     fn replay_with_room(&self, parts: &[KeyspaceWrite], orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
         loop {
             let Err(error) = self.replay_write(parts) else { return Ok(()) };
@@ -49,7 +51,7 @@ impl Store {
     fn replayed_writes(&self, ops: Vec<JournalOp>) -> Result<Vec<KeyspaceWrite>> {
         let mut parts: Vec<KeyspaceWrite> = Vec::new();
         for op in ops {
-            // Nothing of a dropped keyspace needs to be kept.
+            // Writes to a dropped keyspace are not needed.
             let Some(keyspace) = self.all_keyspaces().into_iter().find(|keyspace| keyspace.id == op.keyspace)
             else {
                 continue;
@@ -76,7 +78,7 @@ impl Store {
             prepared.push(part.keyspace.layout.prepare(ops, &part.reads)?);
         }
         let spanning = prepared.iter().map(|write| write.logs()).sum::<usize>() > 1;
-        // It is a batch of this epoch, and needs a commit record in case the process dies.
+        // The write is a batch of this epoch, and needs a commit record in case the process dies.
         let journal = &self.substrate.journal;
         let reservation = spanning.then(|| journal.reserve(JOURNAL_HEAD_BYTES)).transpose()?;
         let announced = self.substrate.unjournaled.announce(&self.substrate.mvcc, KeySpan::ALL);
@@ -93,7 +95,7 @@ impl Store {
                 prepared.iter_mut().for_each(|write| write.revoke());
                 return Err(error);
             }
-            // The next who opens the store replays again.
+            // The next opening replays the write again.
             Err(Uncommitted::Perhaps(error)) => {
                 self.doubt_batch(&error);
                 return Err(error);

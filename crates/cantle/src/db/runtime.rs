@@ -10,13 +10,14 @@ use crate::vfs::memory_bytes;
 use std::convert::Infallible;
 use std::sync::Weak;
 
-/// The default budget is this fraction of memory, at most `BUDGET_BYTES_MAX`.
+/// Divisor of the memory's size that gives the default budget, up to `BUDGET_BYTES_MAX`.
 const BUDGET_FRACTION: u64 = 4;
+/// Maximum of the default budget in bytes: 4 GiB.
 const BUDGET_BYTES_MAX: u64 = 4 << 30;
-/// Where the machine does not say how much memory it has.
+/// The default budget in bytes if the size of the memory is unknown: 256 MiB.
 const BUDGET_BYTES_UNKNOWN: u64 = 256 << 20;
 
-/// What runs behind one store, or several.
+/// The budget and the background threads of one store, or of several.
 #[derive(Clone)]
 pub(crate) struct Runtime {
     pub(crate) budget: Arc<Budget>,
@@ -28,15 +29,17 @@ impl Runtime {
         Ok(Self { budget: Arc::new(Budget::new(budget_bytes)), pool: start_pool(threads)? })
     }
 
-    /// What `options` ask for: shared with those that were opened with the same `Resources`, or of the store's own. What they
-    /// leave open, a budget or threads, is shared by all stores of this process that do so.
+    /// The runtime that `options` ask for: shared with the stores that are opened with the same
+    /// `Resources`, or the store's own. If the options leave the budget or the threads open, all
+    /// stores of the process that do so share these.
     pub(crate) fn of(options: &Options) -> Result<Self> {
         if let Some(resources) = &options.resources {
             return resources.runtime();
         }
         let threads = options.background_threads;
         if options.vfs.is_some() {
-            // A file system of the caller's may stall as others' should not.
+            // The caller's file system may stall, and stores on other file systems must not stall
+            // with it.
             let budget_bytes = options.memory_budget.unwrap_or_else(default_budget_bytes);
             return Self::new(budget_bytes, threads.unwrap_or_else(default_threads));
         }
@@ -49,7 +52,7 @@ impl Runtime {
     }
 }
 
-/// The budget of all stores that ask for none of their own.
+/// The budget of all stores that ask for no budget of their own.
 fn shared_budget() -> Arc<Budget> {
     static SHARED: ProcessWide<Weak<Budget>> = ProcessWide::new();
     let make = || Ok::<_, Infallible>(Arc::new(Budget::new(default_budget_bytes())));
@@ -59,7 +62,7 @@ fn shared_budget() -> Arc<Budget> {
     }
 }
 
-/// The threads of all stores that ask for none of their own.
+/// The threads of all stores that ask for no threads of their own.
 fn shared_pool() -> Result<Pool> {
     static SHARED: ProcessWide<WeakPool> = ProcessWide::new();
     SHARED.get(WeakPool::upgrade, Pool::downgrade, || start_pool(default_threads()))

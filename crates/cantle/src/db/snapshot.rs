@@ -1,4 +1,4 @@
-//! The store at one moment.
+//! Snapshots: the store at one moment.
 
 use super::cursor::Cursor;
 use super::handle::Handle;
@@ -10,16 +10,16 @@ use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
 use crate::types::value::Value;
 
-/// The store as it was when the snapshot was taken (EvenDB §3.2). Cheap to clone; usable from any thread. While it
-/// lives, the versions that it sees are kept, and no others on its account. Reads fail as [`Db::get`](crate::Db::get)
-/// does.
+/// A consistent view of the store as it was when the snapshot was taken (EvenDB §3.2). Cheap to
+/// clone, and usable from any thread. While a snapshot is open, the store keeps the versions that
+/// the snapshot sees, and no others for it. Reads fail as [`Db::get`](crate::Db::get) does.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) handle: Arc<Handle>,
     pub(super) guard: SnapshotGuard,
 }
 
-/// Reads of one keyspace at the moment of a snapshot: [`Snapshot::keyspace`].
+/// A view that reads one keyspace at the moment of a snapshot: see [`Snapshot::keyspace`].
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotView<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -27,7 +27,7 @@ pub struct SnapshotView<'a> {
 }
 
 impl Snapshot {
-    /// Waits only for writers of keys in `span`.
+    /// Takes a snapshot for reads within `span`: waits only for writers of keys in it.
     pub(super) fn take(handle: &Arc<Handle>, span: KeySpan) -> Self {
         canary!(PENDING_WAIT_SKIPPED => let span = KeySpan::EMPTY);
         Self { handle: handle.clone(), guard: handle.store.substrate.mvcc.snapshot(span) }

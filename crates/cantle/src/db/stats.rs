@@ -1,4 +1,4 @@
-//! What a store says of itself.
+//! Statistics of a store.
 
 use crate::budget::MemoryStats;
 use crate::layout::stats::KeyspaceStats;
@@ -10,66 +10,72 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
-    /// Each keyspace.
+    /// Statistics of each keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
-    /// The global version.
+    /// The global version: the number that orders writes and snapshots (EvenDB §3.2).
     pub version: u64,
-    /// Times the store was opened for writing.
+    /// Number of times that the store was opened for writing.
     pub epoch: u64,
-    /// Snapshots, ranges and cursors that are open.
+    /// Number of open snapshots, including those of ranges, cursors and transactions.
     pub open_snapshots: u64,
-    /// Checkpoints since opening.
+    /// Number of checkpoints since opening.
     pub checkpoints: u64,
-    /// The longest checkpoint.
+    /// Duration of the longest checkpoint since opening.
     pub checkpoint_longest: Duration,
-    /// Syncs of the journal, and the writes that they made durable.
+    /// Number of syncs of the journal since opening.
     pub journal_syncs: u64,
-    /// Writes made durable by the journal.
+    /// Number of writes that syncs of the journal made durable since opening.
     pub journal_writes: u64,
-    /// Bytes in the store's directory.
+    /// Bytes of the store's files: tables, logs, journal, manifest and write buffer, including
+    /// files that are kept for the last checkpoint.
     pub disk_bytes: u64,
-    /// The memory budget.
+    /// The memory budget in bytes.
     pub memory_budget: u64,
-    /// Memory accounted to the budget.
+    /// Bytes charged to the memory budget, by all stores that share it.
     pub memory_used: u64,
-    /// Its accounts. Of all stores that share the budget.
+    /// The accounts of the memory budget, of all stores that share it.
     pub memory: MemoryStats,
-    /// Block cache hits.
+    /// Number of reads that found their block in the block cache.
     pub cache_hits: u64,
-    /// Block cache misses.
+    /// Number of reads that did not find their block in the block cache.
     pub cache_misses: u64,
-    /// Times that the records of a log went from the write buffer to the log, by one call, since opening.
+    /// Number of times since opening that the write buffer was drained: the buffered records of one
+    /// log were moved to the log by one system call.
     pub write_buffer_drains: u64,
-    /// How many records that were.
+    /// Number of records that drains of the write buffer moved to logs.
     pub write_buffer_records: u64,
-    /// How many bytes.
+    /// Number of bytes that drains of the write buffer moved to logs.
     pub write_buffer_bytes: u64,
-    /// Times a writer was slowed down, and for how long altogether.
+    /// Number of times that a writer was slowed down.
     pub write_delays: u64,
-    /// Time writers were slowed down, altogether.
+    /// Total time by which writers were slowed down.
     pub write_delay_total: Duration,
-    /// The longest a single write took.
+    /// Duration of the longest write.
     pub write_longest: Duration,
-    /// Transactions committed since opening.
+    /// Number of transactions committed since opening.
     pub transactions_committed: u64,
-    /// Commits of transactions that failed with a conflict since opening.
+    /// Number of commits of transactions that failed with a conflict since opening.
     pub transaction_conflicts: u64,
-    /// How long opening took.
+    /// Duration of the opening.
     pub open_time: Duration,
-    /// Intact operations that this opening left behind: written since the last checkpoint by a process that died, and not
-    /// counted, as nothing proves that everything it wrote is on the disk. 0 where everything counts. Beyond 64 MiB of logs
-    /// an estimate. A background thread counts them after the opening.
+    /// Number of intact operations that this opening left behind. A process that died wrote them
+    /// after the last checkpoint, and they take no effect, because nothing proves that everything
+    /// it wrote reached the disk. 0 if every write counts. An estimate if there are more than 64
+    /// MiB of logs to count. A background thread counts the operations after the opening.
     pub left_behind_records: u64,
-    /// The bytes that these operations take.
+    /// Bytes of the operations that `left_behind_records` counts.
     pub left_behind_bytes: u64,
-    /// True while these operations are still to be counted: until then both numbers are 0. They stay so if the store is closed first.
+    /// True until a background thread has counted the operations that this opening left behind.
+    /// Meanwhile `left_behind_records` and `left_behind_bytes` are 0; they stay 0 if the store is
+    /// closed first.
     pub left_behind_pending: bool,
-    /// Jobs that wait for a background thread.
+    /// Number of jobs that wait for a background thread.
     pub maintenance_queued: u64,
-    /// Jobs that background threads are at. Of all stores that share them, as those that wait.
+    /// Number of jobs that background threads execute. As with waiting jobs, those of all stores
+    /// that share the threads.
     pub maintenance_running: u64,
-    /// The same jobs by their urgency.
+    /// Waiting jobs and jobs in execution, by urgency.
     pub maintenance: MaintenanceStats,
-    /// Why the store is read-only, if it is.
+    /// The reason why the store is read-only; `None` if it is not.
     pub read_only: Option<String>,
 }
