@@ -68,7 +68,7 @@ impl Store {
         let substrate = &self.substrate;
         let parts: usize = writes.iter().map(|(write, _, _)| write.logs()).sum();
         if parts == 0 {
-            return Ok(None); // range deletes of nothing
+            return Ok(None); // range deletes that delete nothing
         }
         let spanning = parts > 1;
         // A range delete that drops chunks is one edit, but becomes visible in each of them.

@@ -226,9 +226,9 @@ impl Db {
         self.handle.store.close()
     }
 
-    /// Removes the store in directory `path`, damaged or not, and everything in it. Of the options,
-    /// only the file system has an effect. The directory stays, and so do files that are not the
-    /// store's. Succeeds if there is no store.
+    /// Removes the store in directory `path`, damaged or not, and everything in it. Only the file
+    /// system among the options has an effect. The directory stays, and so do files that are not
+    /// the store's. Succeeds if there is no store.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What stands behind every handle of an open store.
+//! The open store, to which all handles refer.
 
 use super::Stats;
 use super::activity::Activity;
@@ -23,56 +23,60 @@ use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::Duration;
 
-/// A journal longer than this brings the next checkpoint forward, so that opening stays short.
+/// Length of the journal in bytes above which a checkpoint is made early, so that opening stays
+/// fast.
 const JOURNAL_BYTES_MAX: u64 = 16 << 20;
-/// Unsynced bytes beyond which a checkpoint does not wait for its time: what a power loss could cost stays
-/// bounded, and so does the work of one checkpoint.
+/// Number of unsynced bytes above which a checkpoint is made early. Bounds both the loss by a power
+/// failure and the work of one checkpoint.
 const DIRTY_BYTES_MAX: u64 = 1 << 30;
 
-/// An opening makes a checkpoint if the manifest has more bytes than this behind its last one: processes that are killed again and
-/// again make none. Read in well below a millisecond; some two hundred openings leave as much.
+/// Bytes of the manifest after its last checkpoint above which an opening makes a checkpoint:
+/// processes that are killed again and again make none. These bytes are read in well below a
+/// millisecond. Some two hundred openings write as many.
 const PROVISIONAL_BYTES_MAX: u64 = 16 << 10;
-/// The same for journal files: each process that wrote a spanning batch left one.
+/// Number of journal files above which an opening makes a checkpoint. Each process that wrote a
+/// spanning batch left one.
 const JOURNALS_MAX: usize = 4;
 
-/// A store that buffers nothing for so many ticks, some five seconds, gives the space back.
+/// Number of ticks, some five seconds, without use of the write buffer after which its space is
+/// freed.
 const WRITE_BUFFER_TICKS: u64 = 256;
 
 /// The name of the keyspace that `Db`'s own operations work on.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
 pub(crate) struct Store {
-    /// As it was given, for messages: it may mean another directory by now.
+    /// The path that the caller gave, for messages: it may lead to another directory by now.
     pub(super) path: PathBuf,
-    /// The file system as seen from the store's directory, without what a store that is opened for reading changes in
-    /// memory.
+    /// The file system as seen from the store's directory, without the changes that a store opened
+    /// read-only keeps in memory.
     pub(super) disk: Arc<dyn Vfs>,
     pub(super) options: Options,
     pub(super) substrate: Arc<Substrate>,
     pub(super) default: Arc<KeyspaceInner>,
     pub(super) keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceInner>>>,
     pub(super) activity: Arc<Activity>,
-    /// Dropped keyspaces, and the versions as of which.
+    /// Dropped keyspaces, each with the version at which it was dropped.
     pub(super) dropped: Mutex<Vec<(u64, Arc<KeyspaceInner>)>>,
-    /// What opening found damaged and went on without.
+    /// Damage that opening found and that did not prevent it.
     pub(super) opening_damage: Vec<Error>,
-    /// Records that no checkpoint covers, and nothing vouches for, once they are counted.
+    /// Number and bytes of the records that this opening left behind, once they are counted.
     pub(super) left_behind: Mutex<Option<LeftBehind>>,
-    /// Their place, until a background thread takes it to count them.
+    /// The files with these records, until a background thread takes them to count the records.
     pub(super) uncounted: Mutex<Option<Uncounted>>,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
     pub(super) transactions: TransactionCounters,
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
-    /// Whether a checkpoint must come before the next write (`secure_opening`).
+    /// True if a checkpoint must be made before the next write (`secure_opening`).
     pub(super) unsettled: AtomicBool,
     pub(super) this: Weak<Store>,
-    /// Files of before a crash that nothing refers to, until they are removed.
+    /// Files from before a crash that nothing refers to, until they are removed.
     pub(super) orphans: Mutex<Vec<PathBuf>>,
-    /// Held by who closes the store.
+    /// Held by the thread that closes the store.
     pub(super) closing: Mutex<()>,
-    /// Held until the store is closed.
+    /// The lock of the directory, until the store is closed.
     pub(super) lock: Mutex<Option<Box<dyn VfsLock>>>,
     /// The process that opened the store.
     pub(super) process: u32,
@@ -81,7 +85,7 @@ pub(crate) struct Store {
     pub(super) monitor: Mutex<Option<super::monitor::Monitor>>,
 }
 
-/// How transactions ended since opening.
+/// Number of transactions since opening, by outcome.
 #[derive(Default)]
 pub(super) struct TransactionCounters {
     pub(super) committed: AtomicU64,
@@ -143,9 +147,10 @@ impl Store {
         }
     }
 
-    /// What opening accepted from a process that died, or applied again, is as durable as what will be written
-    /// on top of it: not less than a buffered store promises by losing it to the next death of a process, nor
-    /// than a `Sync` store does, whose journal knows nothing of it.
+    /// Makes writes that opening accepted from a dead process, or replayed, as durable as later
+    /// writes will be. In a `Buffered` store the next death of a process would lose them, so a
+    /// checkpoint is made now. In a `Sync` store the new journal does not have them, so a
+    /// checkpoint is made before the first write.
     pub(super) fn secure_opening(&self, outlived: bool, replayed: bool) -> Result<()> {
         match self.substrate.durability {
             Durability::Buffered => {
@@ -155,11 +160,12 @@ impl Store {
                 }
             }
             durability => {
-                // Nothing vouches for what a replay left that could not be taken back: the next process does it again.
+                // If a replayed write failed and could not be revoked, the page cache is not
+                // vouched for, and the next process replays again.
                 if replayed && self.substrate.health.check_sound().is_ok() {
                     self.substrate.vouch.set(true)?;
                 }
-                // Before the first write: opening stays fast.
+                // The checkpoint is made before the first write and not here: opening stays fast.
                 let unsettled = durability == Durability::Sync && (outlived || replayed);
                 self.unsettled.store(unsettled, Release);
             }
@@ -167,12 +173,13 @@ impl Store {
         Ok(())
     }
 
-    /// What openings and closings leave stays bounded, whether or not any process lives long enough for maintenance: of what the killed
-    /// ones among them left, an opening does a share. `provisional_bytes`: of the manifest behind its last checkpoint.
+    /// Bounds the remains of openings and closings, even if no process lives long enough for
+    /// maintenance: each opening cleans up a share of what killed processes left.
+    /// `provisional_bytes` is the length of the manifest after its last checkpoint.
     pub(super) fn bound_opening(&self, provisional_bytes: u64, journals: usize) {
         let merged = self.tidy(Moment::Opening);
         let is_long = provisional_bytes > PROVISIONAL_BYTES_MAX || journals > JOURNALS_MAX;
-        // Files that were merged are kept for as long as the last checkpoint is one that needs them.
+        // Files that were merged are kept until a checkpoint that does not need them.
         let due = merged || is_long;
         canary!(FILES_LEFT_BEHIND => let due = false);
         if !due || self.substrate.health.check_writable().is_err() {
@@ -180,13 +187,15 @@ impl Store {
         }
         match self.substrate.checkpoint() {
             Ok(()) => self.unsettled.store(false, Release),
-            // It was none of the caller's, and another comes in time. A failed sync has turned the store read-only.
+            // The caller did not ask for this checkpoint, and another one follows in time. A failed
+            // sync has turned the store read-only.
             Err(error) => tracing::warn!(%error, "no checkpoint of what earlier openings left"),
         }
     }
 
-    /// Merges files that short-lived processes left; true if any were. An error there is none of the caller's: files are as they
-    /// were, and a failed sync has turned the store read-only.
+    /// Merges files that short-lived processes left; returns true if any were merged. An error is
+    /// not the caller's concern: the files are unchanged, and a failed sync has turned the store
+    /// read-only.
     fn tidy(&self, moment: Moment) -> bool {
         let mut upkeep = Upkeep::of(moment);
         let mut merged = false;
@@ -196,7 +205,7 @@ impl Store {
         merged
     }
 
-    /// To be called before a write is journaled.
+    /// Makes the checkpoint that `secure_opening` asked for. Called before a write is journaled.
     pub(super) fn secure_before_write(&self) -> Result<()> {
         if self.unsettled.load(Acquire) {
             self.substrate.checkpoint()?;
@@ -205,10 +214,12 @@ impl Store {
         Ok(())
     }
 
-    /// Closes the store: what was acknowledged is durable when this returns, and others may open the store.
+    /// Closes the store. Acknowledged writes are durable when this returns, and the store may be
+    /// opened again.
     pub(super) fn close(&self) -> Result<()> {
         if self.process != std::process::id() {
-            // The parent's. Threads that are not here may hold any lock.
+            // The store belongs to the parent process. Threads that do not exist here may hold any
+            // lock.
             self.substrate.health.close();
             return Ok(());
         }
@@ -218,20 +229,21 @@ impl Store {
         }
         #[cfg(all(feature = "monitor", target_os = "linux"))]
         drop(self.monitor.lock().take());
-        // A write that is announced after this is turned away; those before are waited for.
+        // Writes that are announced after this are refused; earlier ones are waited for.
         self.substrate.health.begin_close();
         self.substrate.calls.close();
         self.substrate.gate.close();
-        // Nobody counts any more; files that waited for it may go.
+        // The records are not counted any more, and the files kept for that may be removed.
         self.uncounted.lock().take();
         let done = if self.options.read_only {
             Ok(())
         } else if let Some(reason) = self.substrate.health.reason() {
-            // It may have turned read-only in the background, and nobody was told.
+            // The store may have turned read-only in the background, without the caller's
+            // knowledge.
             if self.is_dirty() { Err(Error::ReadOnly { reason }) } else { Ok(()) }
         } else {
             self.tidy(Moment::Closing);
-            // Or many short openings would each leave it to the next.
+            // Otherwise many short openings would each leave this to the next one.
             self.forget_dropped();
             let settled = self.all_keyspaces().iter().try_for_each(|keyspace| keyspace.layout.before_close());
             let done =
@@ -244,7 +256,8 @@ impl Store {
                 self.note_close();
             })
         };
-        // Whoever still does a layout's work in a thread of the caller's comes too late.
+        // Work for a layout that still runs in a thread of the caller must not append edits any
+        // more.
         self.substrate.manifest.end();
         self.substrate.health.close();
         self.substrate.data.set(0);
@@ -252,7 +265,8 @@ impl Store {
         done
     }
 
-    /// Leaves word of how much of the manifest there is.
+    /// Records the number and the length of the manifest, so that the next opening recognises a
+    /// manifest that was cut.
     fn note_close(&self) {
         let substrate = &self.substrate;
         let (manifest, bytes) = substrate.manifest.durable();
@@ -262,8 +276,8 @@ impl Store {
         }
     }
 
-    /// Lets others open the store. Nothing writes to its files any more. Reads that are under way may go on reading files
-    /// that are open.
+    /// Releases the lock, so that the store may be opened again. Nothing writes to its files any
+    /// more. Reads that are under way may continue on open files.
     fn unlock(&self) {
         self.substrate.files.end();
         self.substrate.tables.clear();
@@ -271,8 +285,9 @@ impl Store {
         self.lock.lock().take();
     }
 
-    /// Whether there is something for a checkpoint to do. The last one may have synced logs with writes of later
-    /// versions than its own, which no log's mark tells of.
+    /// True if a checkpoint has something to do. The last one may have synced logs with writes of
+    /// later versions than its own. The logs' marks do not show these writes, so versions are
+    /// compared too.
     fn is_dirty(&self) -> bool {
         let substrate = &self.substrate;
         substrate.mvcc.greatest_used() > substrate.checkpoints.durable_version()
@@ -281,7 +296,7 @@ impl Store {
             || self.substrate.files.held_bytes() > 0
     }
 
-    /// Has a checkpoint made in the background, one at a time: false if one is under way.
+    /// Starts a checkpoint in the background, one at a time; returns false if one is under way.
     fn start_checkpoint(&self) -> bool {
         if self.checkpointing.swap(true, AcqRel) {
             return false;
@@ -300,8 +315,8 @@ impl Store {
         true
     }
 
-    /// Brakes writers by the keyspace that is most behind: its rebalances take threads and disk from all others. Tells the
-    /// budget how much data there is, and has it see what is idle.
+    /// Slows writers according to the keyspace that is most behind, because its rebalances take
+    /// threads and disk from all others. Updates the budget's size of the data and its idle memory.
     fn heed_pressure(&self, keyspaces: &[Arc<KeyspaceInner>]) {
         let mut brake = 0;
         for keyspace in keyspaces {
@@ -315,7 +330,8 @@ impl Store {
         self.substrate.budget.note_idle();
     }
 
-    /// Lets go of dropped keyspaces that no snapshot can see any more: later checkpoints are of later versions.
+    /// Removes dropped keyspaces that no snapshot can see any more: later checkpoints have later
+    /// versions.
     fn forget_dropped(&self) {
         let mut dropped = self.dropped.lock();
         if dropped.is_empty() {
@@ -342,7 +358,7 @@ impl Store {
     }
 }
 
-/// A checkpoint in the background is over, however it ended.
+/// Marks the checkpoint in the background as over when dropped, however the checkpoint ended.
 struct Done<'a>(&'a Store);
 
 impl Drop for Done<'_> {
@@ -373,13 +389,14 @@ impl Ticker for Store {
         {
             write_buffer.give_back();
         }
-        // Where space is short, what is free changes from one tick to the next.
+        // If space is short, the amount of free space changes from one tick to the next.
         if ticks.is_multiple_of(16) || substrate.reserve.is_full() {
             substrate.reserve.maintain();
             substrate.budget.tick();
         }
         let checkpoints = &substrate.checkpoints;
-        // In this order: a checkpoint that ends meanwhile is of a later version.
+        // `covered` is read before the current version, so that it is not above it if a checkpoint
+        // ends meanwhile.
         let covered = checkpoints.durable_version().max(substrate.first_version);
         let used_versions = substrate.mvcc.current().saturating_sub(covered);
         let wanted = checkpoints.take_wanted();
@@ -389,7 +406,7 @@ impl Ticker for Store {
             || substrate.dirty.bytes() > DIRTY_BYTES_MAX
             || used_versions > VERSIONS_PER_CHECKPOINT / 2;
         if due && !self.start_checkpoint() && wanted {
-            // The one under way may have begun too early for that.
+            // The checkpoint under way may have begun before the request.
             checkpoints.want();
         }
     }

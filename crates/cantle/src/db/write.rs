@@ -21,14 +21,14 @@ use crate::types::value::Value;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// A write that takes longer is reported.
+/// Duration from which a write is reported as a stall.
 const STALL: Duration = Duration::from_millis(100);
 
-/// A keyspace, and what is done to it and was read of it.
+/// A keyspace, with the operations on it and the keys and ranges that were read of it.
 pub(super) struct KeyspaceWrite {
     pub(super) keyspace: Arc<KeyspaceInner>,
     pub(super) ops: Vec<OwnedOp>,
-    /// Empty but for a transaction.
+    /// Empty except for a transaction.
     pub(super) reads: ReadSet,
 }
 
@@ -39,7 +39,8 @@ impl KeyspaceWrite {
 }
 
 impl Store {
-    /// Begins a call that may write to the store's files, or that takes long. Closing waits for it.
+    /// Begins a call that may write to the store's files, or that may take long. Closing waits for
+    /// it.
     #[inline]
     pub(super) fn begin_call(&self) -> Result<Call<'_>> {
         self.substrate.calls.begin().ok_or(Error::Closed)
@@ -83,7 +84,8 @@ impl Store {
         Ok(())
     }
 
-    /// Runs a write; one that only deletes may use the space that is set aside for that.
+    /// Runs a write. A write that only deletes may use the disk space that is set aside for
+    /// deletes.
     fn with_reserve<T>(&self, frees: bool, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         if frees {
             return self.substrate.freeing(run);
@@ -114,7 +116,7 @@ impl Store {
                 keyspace.order.check()?;
                 continue;
             }
-            // Not by number: another store's may have the same.
+            // Not compared by number: a keyspace of another store may have the same.
             match parts.iter_mut().find(|part| Arc::ptr_eq(&part.keyspace, &keyspace)) {
                 Some(part) => part.ops.push(op),
                 None => parts.push(KeyspaceWrite { keyspace, ops: vec![op], reads: ReadSet::default() }),
@@ -133,8 +135,9 @@ impl Store {
         self.write_keyspaces(parts, None, durability)
     }
 
-    /// Writes the parts, each of its own keyspace and with one operation for a key, as one. Those of a transaction
-    /// read at version `since`; if that is not what there is any more, nothing is written.
+    /// Writes the parts as one. Each part is for a keyspace of its own, with one operation per key.
+    /// For a transaction, `since` is the version at which it read: if anything that it read has
+    /// changed since, nothing is written.
     pub(super) fn write_keyspaces(
         &self,
         mut parts: Vec<KeyspaceWrite>,
@@ -143,7 +146,7 @@ impl Store {
     ) -> Result<()> {
         let started = now();
         let _call = self.begin_call()?;
-        // Locks are taken in this order by everybody.
+        // All writers take locks in this order.
         parts.sort_by_key(|part| part.keyspace.id);
         let parts: Vec<_> = parts.iter().map(|part| (part, part.lend())).collect();
         for (part, ops) in &parts {
@@ -152,7 +155,8 @@ impl Store {
         if parts.is_empty() {
             return self.acknowledge(None, durability);
         }
-        // Before anything is announced: a `Sync` store has it in one record of the journal.
+        // Checked before anything is announced: a `Sync` store has the batch in one record of the
+        // journal.
         let ops = || parts.iter().flat_map(|(_, ops)| ops);
         self.options.limits.check_batch(ops().map(op_bytes).sum(), ops().count())?;
         for (_, ops) in parts.iter().filter(|(_, ops)| !ops.is_empty()) {
@@ -161,7 +165,8 @@ impl Store {
         let frees = ops().all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
             let conflict = |part: &KeyspaceWrite, changed| Error::conflict(&part.keyspace.name, changed);
-            // Before anything is locked, for layouts that can; what changes meanwhile is looked for below.
+            // Before anything is locked, for layouts that can. Changes made meanwhile are looked
+            // for below.
             let mut validated = Vec::new();
             for (part, _) in parts.iter().filter(|_| since.is_some()) {
                 let found = part.keyspace.layout.validate(&part.reads, since.unwrap_or_default())?;
@@ -174,7 +179,8 @@ impl Store {
             for (part, ops) in &parts {
                 prepared.push(part.keyspace.layout.prepare(ops, &part.reads)?);
             }
-            // The keys that were read are held from here on. `layout` explains why this precedes the announcement.
+            // From here on, the keys that were read are locked. `layout` explains why this precedes
+            // the announcement.
             for ((write, (part, _)), validated) in prepared.iter().zip(&parts).zip(&validated) {
                 if let Some(changed) = write.conflict_since(validated.since)? {
                     return Err(conflict(part, changed));
@@ -191,17 +197,19 @@ impl Store {
         Ok(())
     }
 
-    /// The error of a write that took place, where what failed is only to make it as durable as was asked for. In a store that turned
-    /// read-only nobody knows whether a later opening finds it.
+    /// The error of a write that took effect, but could not be made as durable as the caller asked
+    /// for. If the store turned read-only, it is unknown if a later opening finds the write, and
+    /// the error is returned as it is.
     fn not_durable(&self, error: Error) -> Error {
-        // Not whether it is being closed, which waits for this call.
+        // A store that is being closed is sound: closing waits for this call.
         match self.substrate.health.check_sound() {
             Ok(()) => Error::NotDurable { source: Box::new(error) },
             Err(_) => error,
         }
     }
 
-    /// Replaces the value of a key if it is `expected`; `None` is an absent key. Says whether it was.
+    /// Replaces the value of a key if it is `expected`; `None` is an absent key. Returns true if it
+    /// was.
     pub(super) fn compare_and_swap(
         &self,
         keyspace: &Arc<KeyspaceInner>,
@@ -221,7 +229,8 @@ impl Store {
         self.acknowledge(lsn, None).map(|()| true)
     }
 
-    /// Writes an operation on one key if the key's value is as `holds` wants it; `None` if it is not.
+    /// Writes an operation on one key if `holds` is true for the key's value; returns `None` if
+    /// not.
     fn write_if(
         &self,
         keyspace: &Arc<KeyspaceInner>,
@@ -232,7 +241,7 @@ impl Store {
         self.brake(ops)?;
         self.with_reserve(ops[0].kind == Kind::Delete, || {
             let mut prepared = keyspace.layout.prepare(ops, ReadSet::NONE)?;
-            // No other writer of the key gets in between from here on.
+            // From here on, no other writer can change the key.
             let holds = holds(keyspace.layout.get(ops[0].key, u64::MAX)?.as_deref());
             canary!(UPDATE_LOST => let holds = true);
             if !holds {
@@ -252,9 +261,10 @@ impl Store {
             let old = self.get(keyspace, key, u64::MAX)?;
             let new = change(old.as_deref()).map(Bytes::from);
             let ops = [new.as_ref().map_or_else(|| Op::delete(key), |value| Op::put(key, value))];
-            // Not while `change` runs, which may take as long as it likes.
+            // Begun after `change`, which may take any time: closing waits for calls.
             let _call = self.begin_call()?;
-            // If the key still has the value that `change` was given, the outcome is as if all had happened now. Else `change` runs again.
+            // If the key still has the value that `change` was given, the outcome is as if all had
+            // happened now. Otherwise `change` runs again.
             let done = self.write_if(keyspace, &ops, |current| current == old.as_deref())?;
             let Some(lsn) = done else { continue };
             self.acknowledge(lsn, None)?;
@@ -282,7 +292,7 @@ impl Store {
         Ok(())
     }
 
-    /// Slows the writer, if maintenance is behind; turns puts away while the disk is full.
+    /// Slows the writer if maintenance is behind, and refuses puts while the disk is full.
     fn brake(&self, ops: &[Op<'_>]) -> Result<()> {
         self.secure_before_write()?;
         let puts = ops.iter().any(|op| op.kind == Kind::Put);

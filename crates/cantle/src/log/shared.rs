@@ -1,13 +1,20 @@
 //! A log that several writers append to.
 //!
-//! Each append of a write's operations holds the log's end for a copy, so the records of one write stand together. Others may
-//! stand behind them when the write turns out to have failed: it is *revoked* by a record of its own, which names the offset and
-//! the checksum of the write's first operation ([`Revoke`]). Loading, indexing a part and repair pass over what was revoked.
+//! An append holds the lock of the log's end while it copies the operations of one write, so the
+//! records of one write are contiguous. If the write fails later, other records may follow it
+//! already. Such a write is *revoked* by a record that names the offset and the checksum of the
+//! write's first operation ([`Revoke`]). Loading, indexing a part and repair skip revoked writes.
 //!
-//! Invariants: the log's length covers every record that was appended whole, visible or not, and the log is marked as dirty before the
-//! lock goes. A write is revoked before its announcement ends: so a checkpoint that covers its version covers its revoke. A write is not
-//! cut off, even if it is the last: a checkpoint may have recorded the log's length with it. An append or a revoke that fails is cut off
-//! under the same lock, as no length covers it; where that fails, too, nothing is appended any more.
+//! Invariants:
+//!
+//! * The log's length covers every record that was appended completely, visible or not. The log is
+//!   marked as dirty before the lock is released.
+//! * A write is revoked before its announcement ends. A checkpoint that covers the write's version
+//!   thus covers its revoke.
+//! * A complete write is not truncated, even if it is the last one: a checkpoint may have recorded
+//!   the log's length with it.
+//! * An append or a revoke that fails is truncated under the same lock, because no length covers
+//!   it. If the truncation fails too, nothing is appended any more.
 
 use crate::format::header::HEADER_BYTES;
 use crate::log::env::LogEnv;
@@ -19,29 +26,29 @@ use crate::sync::{Arc, Mutex};
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 
-/// A segment of this epoch with an end for several writers.
+/// A segment of this epoch to which several writers may append.
 pub struct SharedLog {
     pub segment: Arc<Segment>,
     end: Mutex<End>,
-    /// Told of the bytes that were appended, so that the next checkpoint syncs them.
+    /// Called with the number of bytes that were appended, so that the next checkpoint syncs them.
     on_append: OnAppend,
 }
 
-/// Takes the log and the bytes that were appended: see `Substrate::create_shared_log`.
+/// Takes the log and the number of bytes that were appended: see `Substrate::create_shared_log`.
 pub type OnAppend = Box<dyn Fn(&Arc<Segment>, u64) + Send + Sync>;
 
 struct End {
     offset: u64,
     link: Link,
-    /// The start of the part that is indexed in memory.
+    /// Offset of the part that is indexed in memory.
     part_start: u64,
-    /// Half a record may stand at the end.
+    /// True if an incomplete record may follow the end.
     broken: bool,
 }
 
-/// A write as it stands in the log.
+/// The place of a write in the log.
 pub struct Appended {
-    /// Those of its operations, in their order.
+    /// The places of its operations, in their order.
     pub places: Vec<RecordPtr>,
     offset: u64,
     bytes: u64,
@@ -60,7 +67,7 @@ impl SharedLog {
         Self { segment, end: Mutex::new(end), on_append }
     }
 
-    /// Appends the operations of one write of this version and batch. What is appended shows to nobody.
+    /// Appends the operations of one write with this version and batch. No reader sees them yet.
     pub fn append(
         &self,
         env: &LogEnv,
@@ -89,7 +96,8 @@ impl SharedLog {
         Ok(Appended { places, offset, bytes: end.offset - offset, check })
     }
 
-    /// Makes a write void that was appended. After an error the log may say of it that it took place.
+    /// Revokes a write that was appended. After an error the log may still contain the write as
+    /// valid.
     pub fn revoke(&self, env: &LogEnv, write: &Appended) -> Result<()> {
         canary!(FAILED_WRITE_NOT_REVOKED => return Ok(()));
         let end = &mut *self.end.lock();
@@ -103,11 +111,11 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Indexes everything on disk, for later openings. Nobody has a write on its way.
+    /// Writes indexes of everything to disk, for later openings. No write may be under way.
     pub fn seal(&self, env: &LogEnv) -> Result<()> {
         let end = &mut *self.end.lock();
         let sealed = self.segment.seal_part(env, end.part_start, end.offset, end.link.ordinal);
-        // Half an index may stand behind the end.
+        // An incomplete index may follow the end.
         let sealed = sealed.inspect_err(|_| end.broken |= self.segment.truncate(end.offset).is_err())?;
         if sealed > end.offset {
             (self.on_append)(&self.segment, sealed - end.offset);
@@ -116,7 +124,8 @@ impl SharedLog {
         Ok(())
     }
 
-    /// True if half a record may stand behind the log's end, as it could not be cut off. Nothing is appended any more.
+    /// True if an incomplete record may follow the log's end, because it could not be truncated.
+    /// Nothing is appended any more.
     pub fn is_broken(&self) -> bool {
         self.end.lock().broken
     }
@@ -125,7 +134,7 @@ impl SharedLog {
         Ok(self.segment.loaded().ok_or(Error::Closed)?.header)
     }
 
-    /// Appends payloads, each with the lengths of its head and of all of it.
+    /// Appends payloads, each with the length of its head and its total length.
     fn append_records(
         &self,
         env: &LogEnv,
@@ -154,7 +163,8 @@ impl SharedLog {
         end.offset += bytes.len() as u64;
         self.segment.set_len(end.offset);
         env.counters.log_bytes_written.add(bytes.len() as u64);
-        // Behind the length: who finds the mark still there has the record synced.
+        // After the length is set: if the log is still marked as dirty, the sync that follows
+        // covers this record.
         (self.on_append)(&self.segment, bytes.len() as u64);
         Ok(places)
     }

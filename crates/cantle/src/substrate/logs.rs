@@ -1,4 +1,5 @@
-//! The logs of keyspaces, whatever their layout: their environment, new ones, and those of earlier epochs.
+//! Logs of keyspaces in any layout: their environment, their creation, and the logs of earlier
+//! epochs.
 
 use super::Substrate;
 use crate::files::{StoreFile, Totals};
@@ -29,7 +30,7 @@ impl Substrate {
         }
     }
 
-    /// A new, empty log, once `publish` has told the manifest of its file.
+    /// Creates an empty log. `publish` names its file in the manifest.
     pub fn create_log(
         &self,
         env: &LogEnv,
@@ -48,7 +49,8 @@ impl Substrate {
         Ok(segment)
     }
 
-    /// The same with an end for several writers. What is appended is synced by the next checkpoint.
+    /// Creates an empty log to which several writers may append. The next checkpoint syncs the
+    /// appended records.
     #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
     pub fn create_shared_log(
         self: &Arc<Self>,
@@ -66,12 +68,13 @@ impl Substrate {
         Ok(SharedLog::new(segment, Box::new(on_append)))
     }
 
-    /// Indexes a log of several writers on disk, for later openings. No write is under way.
+    /// Writes the index of a log of several writers to disk, for later openings. No write may be
+    /// under way.
     ///
     /// # Errors
     ///
-    /// `ReadOnly` if a failure may have left a batch in the log of which nobody knows whether it is committed: an index could take its
-    /// place. Errors of the journal's sync and of the write.
+    /// `ReadOnly` if a failure may have left a batch in the log that is perhaps committed: an index
+    /// could take its place. Errors of the journal's sync and of the write.
     #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
     pub fn seal_shared_log(&self, env: &LogEnv, log: &SharedLog) -> Result<()> {
         self.health.check_sound()?;
@@ -79,8 +82,8 @@ impl Substrate {
         log.seal(env)
     }
 
-    /// A log of an earlier epoch: `segments` says how far the last checkpoint vouches for it. Nothing is read of it, and its file is not
-    /// retained.
+    /// Adopts a log of an earlier epoch. `segments` says up to which length the last checkpoint
+    /// covers it. Nothing is read from the log, and its file is not retained.
     pub fn adopt_log(
         &self,
         env: &Arc<LogEnv>,
@@ -95,14 +98,14 @@ impl Substrate {
         let segment = Arc::new(Segment::unloaded(file, env.order.clone(), recorded, open_ended));
         canary!(UNSYNCED_INHERITED_LOG => return segment);
         if open_ended {
-            // The first checkpoint finds out how long it is and makes it durable.
+            // The first checkpoint finds the length of the log and makes it durable.
             self.dirty.add(Arc::new(OpenEnded { env: Arc::downgrade(env), segment: segment.clone() }));
         }
         segment
     }
 
-    /// True if anything of a log counts. One that no checkpoint knows holds nothing that does, and need not be there: unless all that its
-    /// epoch wrote counts.
+    /// True if any record of a log counts. A log that no checkpoint knows has no such record and
+    /// may be missing, unless everything counts that its epoch wrote.
     pub fn is_log_counted(
         &self,
         (file, epoch): (u64, u64),
@@ -112,8 +115,9 @@ impl Substrate {
         segments.contains_key(&file) || self.is_open_ended(epoch, outlived)
     }
 
-    /// True if logs of this epoch count as far as they go, beyond what a checkpoint has seen. A later epoch that outlived its
-    /// process does not bring back the end of a log that died before it.
+    /// True if all of a log of this epoch counts, including records after the length that a
+    /// checkpoint has covered. If a later epoch outlived its process, this does not restore the end
+    /// of a log that was lost before.
     fn is_open_ended(&self, epoch: u64, outlived: bool) -> bool {
         outlived && !self.recovery.table.is_settled(epoch)
     }

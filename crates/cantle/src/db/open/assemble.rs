@@ -1,4 +1,4 @@
-//! From what was recovered to an open store.
+//! Assembles an open store from the recovered state.
 
 use super::Opened;
 use super::keyspaces::{given_options, keyspace_inner, keyspace_order, watched};
@@ -57,7 +57,7 @@ pub(super) fn assemble(
     let journal_count = journals.len();
     let State { keyspaces: states, segments, checkpoint, .. } = state;
     let first_version = recovery.first_version;
-    // A keyspace that was created behind the last checkpoint has a number of its own, too.
+    // A keyspace that was created after the last checkpoint has a number of its own, too.
     let newest_keyspace = states.keys().next_back().copied().unwrap_or(0);
     let health = Arc::new(Health::default());
     let failed = health.clone();
@@ -96,7 +96,8 @@ pub(super) fn assemble(
         batches: Batches::new(next_batch),
         live_bytes: AtomicI64::new(0),
         data: DataShare::new(runtime.budget.clone()),
-        // What was accepted from a dead process is not durable, and in no journal of this epoch.
+        // Writes that were accepted from a dead process are not durable, and in no journal of this
+        // epoch.
         unjournaled: Unjournaled::new(if outlived || !replay.is_empty() { first_version } else { 0 }),
         files,
         manifest,
@@ -109,7 +110,7 @@ pub(super) fn assemble(
     let activity = Arc::new(Activity::default());
     for (id, state) in states {
         let given = given_options(&state.edit, &options);
-        // What was dropped may be of an order that nobody knows any more.
+        // The comparator of a dropped keyspace may not be registered any more.
         let order = match state.dropped {
             Some(_) => KeyOrder::Bytewise,
             None => watched(keyspace_order(&state.edit, &options)?, &substrate),
@@ -174,14 +175,14 @@ pub(super) fn assemble(
         if store.options.read_only { Ok(()) } else { store.secure_opening(outlived, replayed) }
     });
     if let Err(error) = recovered {
-        // Nothing may touch the files any more: they are to be opened again.
+        // Nothing may change the files any more: they may be opened again.
         store.substrate.health.begin_close();
         store.substrate.gate.close();
         store.substrate.files.end();
         return Err(error);
     }
     if !store.options.read_only {
-        // Not before: the replay may need the space.
+        // After the replay, which may need the space.
         store.substrate.reserve.maintain();
         store.bound_opening(provisional_bytes, journal_count);
     }
@@ -192,7 +193,8 @@ pub(super) fn assemble(
     Ok(store)
 }
 
-/// The write buffer, which a `Buffered` store has no use for. Where it cannot be made, the store goes without.
+/// Creates the write buffer, unless the store is `Buffered` and needs none. If that fails, the
+/// store works without one.
 fn new_write_buffer(
     options: &Options,
     vouch: &PageCacheWitness,

@@ -1,4 +1,4 @@
-//! A new store.
+//! Creates a new store.
 
 use super::keyspaces::keyspace_edit;
 use super::{DEFAULT_ID, Opened};

@@ -1,4 +1,4 @@
-//! Keyspaces: what they are opened with, made, and dropped.
+//! Opens, creates and drops keyspaces.
 
 use crate::db::activity::Activity;
 use crate::db::check_options::check_keyspace_options;
@@ -28,12 +28,12 @@ pub(crate) fn keyspace_edit(keyspace: u32, name: &str, layout: LayoutKind, order
     }
 }
 
-/// The options that the store's options have for a keyspace.
+/// The options of a keyspace according to the store's options.
 pub(super) fn given_options(edit: &KeyspaceEdit, options: &Options) -> KeyspaceOptions {
     if edit.name == DEFAULT_KEYSPACE { options.default_keyspace.clone() } else { KeyspaceOptions::default() }
 }
 
-/// The order that a keyspace was created with, if we have it.
+/// The order with which a keyspace was created; an error if its comparator is not registered.
 pub(crate) fn keyspace_order(edit: &KeyspaceEdit, options: &Options) -> Result<KeyOrder> {
     let given = given_options(edit, options);
     check_fixed(edit, &given)?;
@@ -58,7 +58,7 @@ pub(super) fn watched(order: KeyOrder, substrate: &Substrate) -> KeyOrder {
     order.watched(move |reason| health.fail(reason))
 }
 
-/// An existing keyspace keeps its comparator and layout.
+/// Fails if the options name another comparator or layout than those of an existing keyspace.
 fn check_fixed(edit: &KeyspaceEdit, given: &KeyspaceOptions) -> Result<()> {
     let mismatch = |option, stored: &str, given: &str| {
         Err(Error::OptionMismatch {
@@ -103,14 +103,15 @@ pub(super) fn keyspace_inner(
     })
 }
 
-/// What becomes of a keyspace that exists already. A new one has the options that this carries.
+/// Treatment of a keyspace that exists already, with the options of a new one.
 #[derive(Debug, Clone)]
 pub(in crate::db) enum Existing {
-    /// It is returned with the settings that it has. A new one has the defaults.
+    /// It is returned with its present settings. A new one has the defaults.
     AsItIs,
-    /// It must have the comparator and the layout, if these are given, and takes the other settings.
+    /// It must have the comparator and the layout, if these are given, and takes the other
+    /// settings.
     With(KeyspaceOptions),
-    /// An error.
+    /// It is an error.
     Refused(KeyspaceOptions),
 }
 
@@ -124,7 +125,8 @@ impl Existing {
 }
 
 impl Store {
-    /// The keyspace of this name, created if there is none; `existing` says what becomes of one that exists.
+    /// The keyspace of this name, created if there is none; `existing` is the treatment of one that
+    /// exists.
     pub(in crate::db) fn keyspace(&self, name: &str, existing: Existing) -> Result<Arc<KeyspaceInner>> {
         let _call = self.begin_call()?;
         let options = existing.options();
@@ -199,7 +201,7 @@ impl Store {
         }
         let mut keyspaces = self.keyspaces.write();
         let keyspace = keyspaces.get(name).cloned().ok_or_else(|| Error::NoKeyspace(name.to_owned()))?;
-        // A write like any other: a recovery to an earlier version undoes it.
+        // The drop has a version like any write: a recovery to an earlier version undoes it.
         let substrate = &self.substrate;
         let announced = substrate.unjournaled.announce(&substrate.mvcc, crate::mvcc::KeySpan::ALL);
         self.check_writable()?;
@@ -211,7 +213,7 @@ impl Store {
         drop(announced);
         drop(keyspaces);
         self.substrate.pool.wake();
-        // The journal does not tell of it.
+        // The journal does not record the drop.
         if self.substrate.durability == Durability::Sync { self.substrate.checkpoint() } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a manifest up to where it counts.
+//! Reads the part of a manifest that counts.
 
 use crate::layouts;
 use crate::manifest::{Replayed, replay};
@@ -7,7 +7,8 @@ use crate::types::error::{Error, Result};
 use crate::vfs::Vfs;
 use std::path::Path;
 
-/// Reads the manifest, with the edits behind its last checkpoint if the page cache outlived their writer.
+/// Reads the manifest. Includes the edits after its last checkpoint, and returns true, if the page
+/// cache outlived their writer.
 pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) -> Result<(Replayed, bool)> {
     let witnessed = &witnessed(vfs, path)?;
     let intact = witnessed.is_intact;
@@ -24,8 +25,8 @@ pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) ->
                 return Ok((all, false));
             }
         }
-        // A loss of power may leave anything behind the checkpoint. Without one it is damage, and what was acknowledged
-        // since must not vanish unnoticed.
+        // A power failure may leave anything after the checkpoint. Without a power failure it is
+        // damage, and writes acknowledged since the checkpoint must not vanish unnoticed.
         Err(error) if intact || !error.is_corruption() => return Err(error),
         Err(_) => {}
     }
@@ -34,8 +35,9 @@ pub(crate) fn read_manifest(vfs: &dyn Vfs, path: &Path, manifest_path: &Path) ->
     Ok((durable, false))
 }
 
-/// Fails if there was more of the manifest than there is. A cut, or the manifest of another day, is like what a power
-/// failure leaves; but not if the store was closed since, or nothing can have been lost.
+/// Fails if there was more of the manifest than there is. A manifest that was cut, or is an old
+/// copy, looks like one after a power failure. But it is damage if the store was closed after it,
+/// or if nothing can have been lost.
 fn check_whole(path: &Path, replayed: &Replayed, witnessed: &Witnessed) -> Result<()> {
     let Replayed { header, end, state, .. } = replayed;
     let Witnessed { epoch, is_intact, closed } = witnessed;
@@ -47,7 +49,7 @@ fn check_whole(path: &Path, replayed: &Replayed, witnessed: &Witnessed) -> Resul
     if closed.store == header.store && closed.manifest == header.file && closed.bytes > *end {
         return behind(format!("it had {} bytes when the store was closed", closed.bytes));
     }
-    // An epoch begins in `PAGECACHE` first.
+    // An epoch is recorded in `PAGECACHE` before it is in the manifest.
     if *is_intact && *epoch > state.start.epoch.saturating_add(1) {
         return behind(format!("epoch {epoch} has begun since epoch {}", state.start.epoch));
     }

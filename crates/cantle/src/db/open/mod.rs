@@ -1,13 +1,15 @@
-//! Opening: what is there, what of it counts, and a new epoch.
+//! Opens a store: finds what is there, decides what of it counts, and begins a new epoch.
 //!
 //! ```text
 //!   look at the directory → lock → manifest (→ its last checkpoint, if the page cache is not vouched for)
-//!     → what was buffered goes to its logs, if the page cache is vouched for
+//!     → buffered records are moved to their logs, if the page cache is vouched for
 //!     → journal: which spanning batches were committed, which writes must be applied again
 //!     → new epoch in `PAGECACHE`, then in the manifest → keyspaces → journal replay → orphans removed
 //! ```
 //!
-//! Logs of chunks are read in two cases, each bounded: the ends of those that were buffered; a share of the small ones that killed processes left (`chunk/tier.rs`). A power failure at any point finds the same last checkpoint and journal again.
+//! Logs of chunks are read in two cases, each bounded: the ends of logs that had buffered records,
+//! and a share of the small logs that killed processes left (`chunk/tier.rs`). After a power
+//! failure at any point, the next opening finds the same last checkpoint and journal.
 
 mod assemble;
 mod create;
@@ -43,9 +45,11 @@ use create::create;
 use recover::recover;
 use std::path::Path;
 
-/// How often a lock is taken anew because its file was removed meanwhile. Each time somebody has destroyed the store in the
-/// microseconds between two calls: as often as this is no accident, and the store is in use.
+/// Maximum number of attempts to take a lock whose file was removed meanwhile. Each failed attempt
+/// means that a process destroyed the store in the microseconds between two calls. More of them are
+/// no accident: the store is in use.
 const LOCK_ATTEMPTS_MAX: usize = 100;
+/// Number of the keyspace `default`.
 pub(crate) const DEFAULT_ID: u32 = 1;
 
 pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
@@ -59,12 +63,12 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     };
     let vfs = bind(&vfs, path).map_err(or_damage)?;
     let lock = take_lock(&*vfs, path, &options).map_err(or_damage)?;
-    // Another process may have created or destroyed the store before the lock was ours.
+    // Another process may have created or destroyed the store before this one took the lock.
     canary!(ASKED_BEFORE_THE_LOCK else check_wanted(&look_at(&*vfs, path, Allowed::by(&options))?, path, &options))?;
     if !options.read_only {
         remove_socket_left(&*vfs, path);
     }
-    // Nothing on disk changes in a store that is opened for reading: recovery happens in memory.
+    // Nothing on disk changes in a store that is opened read-only: recovery happens in memory.
     let in_memory = |vfs: &Arc<dyn Vfs>| -> Arc<dyn Vfs> { Arc::new(OverlayVfs::new(vfs.clone())) };
     let store = if options.read_only {
         open_locked(path, &options, in_memory(&vfs), &vfs, started)
@@ -80,7 +84,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
             if !error.is_no_space() || !matches!(look_at(&*vfs, path, Allowed::by(&options))?, Found::Store { .. }) {
                 return Err(error);
             }
-            // What failed left the last checkpoint and the journal as they were, as a power failure would have.
+            // The failed opening left the last checkpoint and the journal unchanged, as a power
+            // failure would.
             let reading = Options { read_only: true, ..options.clone() };
             let store = open_locked(path, &reading, in_memory(&vfs), &vfs, started)?;
             store.substrate.health.fail(format!(
@@ -97,14 +102,15 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     Ok(store)
 }
 
-/// Looks at the directory before the lock is ours, and makes it if there is none. Returns the damage of a store that has a lock:
-/// somebody may be in the midst of destroying that store, and whoever holds the lock knows.
+/// Looks at the directory before the lock is taken, and creates it if there is none. Returns the
+/// damage of a store that has a lock file: another process may be destroying that store, and taking
+/// the lock shows if it is.
 fn look_first(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Error>> {
     let is_damaged = |found: &Result<Found>| found.as_ref().is_err_and(Error::is_corruption);
     let has_lock = || vfs.metadata(&path.join(LOCK_FILE)).is_ok_and(|lock| lock.is_some());
     let mut found = look_at(vfs, path, Allowed::by(options));
     if is_damaged(&found) && !has_lock() {
-        // The lock goes last: nobody destroys the store any more.
+        // The lock file is removed last: no process destroys the store any more.
         found = look_at(vfs, path, Allowed::by(options));
     }
     if is_damaged(&found) && has_lock() {
@@ -118,7 +124,7 @@ fn look_first(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Er
     Ok(None)
 }
 
-/// Fails if the options do not allow an opening, given what is there.
+/// Fails if the options do not allow the directory to be opened in the state that was found.
 fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
     match found {
         Found::Nothing if !options.create_if_missing || options.read_only => {
@@ -131,15 +137,15 @@ fn check_wanted(found: &Found, path: &Path, options: &Options) -> Result<()> {
     }
 }
 
-/// The file system as seen from the directory that is at `path` now: what the path means later is of no concern to
-/// who uses the view.
+/// The file system as seen from the directory that is at `path` now. If the path leads to another
+/// directory later, the view does not change.
 pub(crate) fn bind(vfs: &Arc<dyn Vfs>, path: &Path) -> Result<Arc<dyn Vfs>> {
     canary!(PATH_RESOLVED_ANEW => return Ok(vfs.clone()));
     rooted(vfs, path).map_err(|e| Error::io(Attempt::OpenDirectory, path, e))
 }
 
-/// Opens or creates the store at `path`, which nobody else uses. `disk` is the file system without the changes that
-/// `vfs` may keep in memory.
+/// Opens or creates the store at `path`, which this process has locked. `disk` is the file system
+/// without the changes that `vfs` may keep in memory.
 fn open_locked(
     path: &Path,
     options: &Options,
@@ -154,19 +160,19 @@ fn open_locked(
     assemble(path, options.clone(), opened, disk.clone(), started)
 }
 
-/// Gives the file system what an earlier opening kept aside; false if there was nothing.
+/// Frees the disk space that an earlier opening set aside; returns false if there was none.
 fn give_back_reserve(vfs: &dyn Vfs, path: &Path) -> bool {
     let removed = [REBALANCE_RESERVE_FILE, RESERVE_FILE].map(|name| vfs.remove(&path.join(name)).is_ok());
     removed.contains(&true)
 }
 
-/// Creates a directory and the missing ones above it, all durable when this returns, even if somebody made them
-/// just before and did not see to that.
+/// Creates a directory and its missing parents. All are durable when this returns, even if another
+/// process has just created them and not synced them.
 pub(crate) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     vfs.create_dir_all(path).map_err(|e| Error::io(Attempt::CreateDirectory, path, e))?;
     for parent in path.ancestors().skip(1) {
         match canary!(UNNAMED_STORE else vfs.sync_dir(parent)) {
-            // Not ours, and so not made by us.
+            // The parent belongs to another user: this process did not create it.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => break,
             synced => synced.map_err(|e| Error::io(Attempt::SyncDirectory, parent, e))?,
         }
@@ -174,13 +180,15 @@ pub(crate) fn create_directories(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock of the store in `path`: for one user, or for many that only read.
+/// Takes the lock of the store in `path`: a shared one if the store is opened read-only, otherwise
+/// an exclusive one.
 pub(super) fn take_lock(vfs: &dyn Vfs, path: &Path, options: &Options) -> Result<Option<Box<dyn VfsLock>>> {
     let mode = if options.read_only { LockMode::Shared } else { LockMode::Exclusive };
     lock_store(vfs, path, mode)
 }
 
-/// The same; `None` where the lock file is missing and cannot be made, as nobody can write to the file system.
+/// Takes the lock of the store in `path`. Returns `None` if the lock file is missing and cannot be
+/// created on a read-only file system: nobody can write to it.
 pub(crate) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<Option<Box<dyn VfsLock>>> {
     let file = path.join(LOCK_FILE);
     for _ in 0..LOCK_ATTEMPTS_MAX {
@@ -194,8 +202,9 @@ pub(crate) fn lock_store(vfs: &dyn Vfs, path: &Path, mode: LockMode) -> Result<O
             }
             Err(LockError::Io(error)) => return Err(Error::io(Attempt::Lock, file, error)),
         };
-        // Who destroys a store removes the lock file before he releases it. By then others may have opened it, and
-        // wait for nothing: they would hold what nobody else finds.
+        // A process that destroys a store removes the lock file before it releases the lock.
+        // Another process may have opened the file by then. It would hold a lock on a file that
+        // nobody else finds.
         let current = lock.is_current().map_err(|e| Error::io(Attempt::Lock, &file, e))?;
         canary!(LOCK_INODE_IGNORED => let current = true);
         if current {
@@ -212,16 +221,16 @@ struct Opened {
     state: State,
     recovery: Recovery,
     vouch: PageCacheWitness,
-    /// Journal files of earlier epochs, and what of them must be applied again.
+    /// Journal files of earlier epochs, and the records in them that must be applied again.
     journals: Vec<OldJournal>,
     replay: Vec<JournalRecord>,
     outlived: bool,
-    /// Bytes of the manifest behind its last checkpoint, which count.
+    /// Bytes of the manifest after its last checkpoint that count.
     provisional_bytes: u64,
     next_batch: u64,
     orphans: Vec<std::path::PathBuf>,
-    /// What was buffered and could not be recovered.
+    /// Damage in the write buffer, with records that could not be recovered.
     damage: Vec<Error>,
-    /// What does not count, as nothing vouches for it, if there may be such.
+    /// The files with writes that do not count, if there may be any.
     uncounted: Option<Uncounted>,
 }

@@ -1,4 +1,4 @@
-//! Recovery: the part of a store that counts, and the epoch that begins with it.
+//! Recovery: decides which part of a store counts, and begins a new epoch with it.
 
 use super::Opened;
 use super::manifest::read_manifest;
@@ -41,7 +41,8 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     }
     let names = vfs.list(path).map_err(|e| Error::io(Attempt::List, path, e))?;
     let listed: Vec<(FileKind, u64)> = names.iter().filter_map(|name| parse_file_name(name)).collect();
-    // Unfinished files count, too: they are removed later, and must not be taken for new ones then.
+    // Numbers of unfinished files are not reused: these files are removed later, and must not be
+    // taken for new ones then.
     let numbers = names.iter().filter_map(|name| parse_file_name(name.strip_suffix(".tmp").unwrap_or(name)));
     let next_file = numbers.map(|(_, id)| id + 1).max().unwrap_or(1).max(state.checkpoint.next_file);
 
@@ -66,15 +67,16 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     let checkpointed = state.checkpoint.version;
     tracing::info!(path = %path.display(), epoch, outlived, checkpointed, replayed = replay.len(), "recovered a store");
     let files = Arc::new(Files::new(vfs.clone(), path.to_path_buf(), header.store, epoch, next_file));
-    // Where the store was closed, or the journal has all writes, none is left behind. Where nothing can have been lost, the writer
-    // was a buffered store, which kept what it had in memory.
+    // No write is left behind if the store was closed, or if the journal has all writes. If nothing
+    // can have been lost, the writer was a `Buffered` store, whose writes were in memory only.
     let Witnessed { epoch: writer, closed, is_intact } = witnessed(&*vfs, path)?;
     let is_closed = closed.store == header.store;
     let has_writes = replay.iter().any(|record| matches!(record, JournalRecord::Write { .. }));
     let may_leave = !outlived && !is_closed && !is_intact && !has_writes;
     let uncounted = may_leave.then(|| Uncounted::new(&files, &state, writer, &listed, &strays));
-    // What does not count is gone before the page cache is vouched for in this epoch's name: an earlier epoch of
-    // the same number may have written it. And this epoch's block stands before its edit.
+    // Edits that do not count are removed before the page cache is vouched for in the name of this
+    // epoch: an earlier epoch of the same number may have written them. The block of this epoch is
+    // written to `PAGECACHE` before its edit is appended.
     let manifest = if !outlived && may_show_unsynced(&*vfs, path)? {
         Manifest::resume_as_copy(files.clone(), layouts::new_state, manifest_path.clone(), &state)?
     } else {
@@ -83,10 +85,12 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
         Manifest::resume(files.clone(), layouts::new_state, resumed, !outlived)?
     };
     if !outlived {
-        // Whatever the power left of it does not count. It must be gone before anything is vouched for.
+        // The remains of the write buffer do not count, and must be removed before the page cache
+        // is vouched for.
         write_buffer::remove(&files)?;
     }
-    // Until the journal was replayed, this epoch is no whole. In a buffered store a checkpoint takes over first.
+    // Until the journal is replayed, this epoch is not complete. In a `Buffered` store a checkpoint
+    // replaces the voucher (`secure_opening`).
     let vouched = outlived || (options.durability != Durability::Buffered && replay.is_empty());
     let vouch = PageCacheWitness::begin(&vfs, path, epoch, vouched, outlived)?;
 
@@ -124,7 +128,7 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     };
     let held = checkpoint_files.iter().filter(|(_, id)| !current.contains(id));
     let adopt = |&(kind, id): &(FileKind, u64)| {
-        // A statistic: where it cannot be found out, nothing is counted.
+        // For statistics only: 0 if the length cannot be found out.
         let bytes = vfs.metadata(&files.path(kind, id)).ok().flatten().map_or(0, |metadata| metadata.len);
         files.adopt(kind, id, 0, 0, bytes)
     };
@@ -148,8 +152,10 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     })
 }
 
-/// Fails if a file that the manifest does not name is another store's: else it would be removed as what a crash left behind, and
-/// if it is the manifest that was put here by mistake, everything. Returns the numbers and epochs of logs that it does not name.
+/// Fails if a file that the manifest does not name belongs to another store: otherwise recovery
+/// would remove the file as the remains of a crash. If it is the manifest that was put here by
+/// mistake, it would remove all files. Returns the numbers and epochs of the logs that the manifest
+/// does not name.
 fn check_strays(
     reading: &Files,
     listed: &[(FileKind, u64)],
@@ -169,7 +175,7 @@ fn check_strays(
     for &(kind, id) in strays {
         let path = reading.path(kind, id);
         let file = reading.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, &path, e))?;
-        // A crash may leave it without a header.
+        // A crash may leave a file without a header.
         let Ok(header) = FileHeader::read(&*file, &path, kind) else { continue };
         if kind == FileKind::Log {
             logs.push((id, header.epoch));

@@ -1,4 +1,4 @@
-//! Files of before a crash that nothing refers to.
+//! Removes files from before a crash that nothing refers to.
 
 use crate::db::foreign::is_foreign;
 use crate::db::store::Store;
@@ -7,11 +7,13 @@ use crate::sync::Arc;
 use crate::types::error::Result;
 use std::path::{Path, PathBuf};
 
-/// Files of before a crash that nothing refers to go in the background, and what is left of them when the store is closed; many at
-/// once, as processes that were killed too soon for that left them. Logs of what the last process left behind go once that is
-/// counted.
+/// Removes orphans: files from before a crash that nothing refers to. Many are removed at once,
+/// because processes that were killed too early for the background left them. A few are removed in
+/// the background, or when the store is closed. Logs with writes that the last process left behind
+/// are removed after the writes are counted.
 pub(super) fn remove_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
-    /// A few are not worth two syncs, and after a loss of power some are usual.
+    /// Number of orphans that are left to the background: as few are not worth two syncs, and after
+    /// a power failure some are usual.
     const LEFT_MAX: usize = 2;
     if orphans.len() > LEFT_MAX && store.sync_orphans_unreferenced().is_ok() {
         orphans.drain(..).for_each(|orphan| store.remove_orphan(&orphan));
@@ -47,7 +49,8 @@ pub(super) fn remove_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
 }
 
 impl Store {
-    /// The last checkpoint, which does without these files, may be one that nobody has synced yet.
+    /// Syncs the manifest: the last checkpoint, which does not need the orphans, may not be synced
+    /// yet.
     fn sync_orphans_unreferenced(&self) -> Result<()> {
         canary!(UNSETTLED_ORPHANS => return Ok(()));
         self.substrate.manifest.sync().map_err(|error| self.substrate.sync_failed(error))
@@ -63,13 +66,14 @@ impl Store {
         }
     }
 
-    /// Removes what a crash left behind and the background has not come to. A checkpoint was made since.
+    /// Removes the orphans that the background has not removed yet. A checkpoint was made since
+    /// opening.
     pub(in crate::db) fn remove_orphans_left(&self) {
         let left = std::mem::take(&mut *self.orphans.lock());
         left.iter().for_each(|orphan| self.remove_orphan(orphan));
     }
 
-    /// Removes what a crash left behind now, as its space is needed.
+    /// Removes orphans now, because their space is needed.
     pub(in crate::db) fn remove_orphans_now(&self, orphans: &mut Vec<std::path::PathBuf>) -> Result<()> {
         self.sync_orphans_unreferenced()?;
         orphans.drain(..).for_each(|orphan| self.remove_orphan(&orphan));

@@ -1,4 +1,4 @@
-//! What a transaction's range deletes leave of a snapshot.
+//! The pairs of a snapshot without those that a transaction's range deletes hide.
 
 use super::overlay::Overlay;
 use crate::layout::PairCursor;
@@ -8,11 +8,13 @@ use crate::types::error::Result;
 use bytes::Bytes;
 use std::ops::Bound;
 
-/// Walks the pairs of a snapshot without those in ranges that the transaction deletes. It passes each by a seek.
+/// A cursor over the pairs of a snapshot without those in ranges that the transaction deletes. It
+/// passes each range by a seek.
 pub struct HidingCursor {
     base: Box<dyn PairCursor>,
     overlay: Arc<Overlay>,
-    /// The cursor beneath was left at a hidden pair, as only such lie in the direction of the walk.
+    /// True if the base cursor was left at a hidden pair, because there are only hidden ones in the
+    /// direction of the walk.
     is_past: bool,
 }
 
@@ -21,7 +23,7 @@ impl HidingCursor {
         Self { base, overlay, is_past: false }
     }
 
-    /// The hidden range in which the cursor beneath stands.
+    /// The hidden range in which the base cursor stands.
     fn range(&self) -> Option<&Bounds> {
         let (key, _) = self.base.pair()?;
         self.overlay.deleted_range(key)
@@ -57,7 +59,7 @@ impl HidingCursor {
                     self.is_past = true;
                     break;
                 }
-                // Something is found: the pair where the cursor stands is not before the start.
+                // The seek finds a pair, because the current one is not before the start.
                 Bound::Included(start) => self.base.seek(&start)? && self.base.prev()?,
                 Bound::Excluded(start) => {
                     self.base.seek(&start)?;

@@ -1,9 +1,9 @@
 //! Optimistic, serializable transactions.
 //!
-//! A transaction reads at a snapshot, with its own writes laid over it ([`overlay`]), and notes what it reads
-//! ([`read_set`]). Committing, it holds the keys that it read and those that it writes, makes sure that nothing of
-//! what it read has changed since the snapshot, and writes like a batch: `layout` has the steps and why they make
-//! for a serial order.
+//! A transaction reads at a snapshot, overlaid with its own writes ([`overlay`]), and records the
+//! keys and ranges that it reads ([`read_set`]). Its commit locks the keys that were read and those
+//! that are written, validates that nothing that was read has changed since the snapshot, and
+//! writes like a batch. `layout` describes the steps, and why they result in a serial order.
 
 mod hidden;
 mod overlay;
@@ -32,7 +32,7 @@ use overlay::{Overlay, OverlayCursor};
 use read_set::{Reads, TrackedCursor};
 pub(super) use run::run_until_committed;
 
-/// Reads and writes that take effect together at the moment when they are committed, or not at all.
+/// Reads and writes that take effect together at the moment of the commit, or not at all.
 ///
 /// ```
 /// # fn main() -> cantle::Result<()> {
@@ -53,50 +53,62 @@ pub(super) use run::run_until_committed;
 ///
 /// [`Db::transact`](crate::Db::transact) does the same and runs it again after a conflict.
 ///
-/// # What it sees
+/// # Visibility
 ///
-/// All reads are of one moment, that of [`Db::transaction`](crate::Db::transaction), with the transaction's own writes laid over it, in
-/// ranges and cursors too. Nobody else sees these before [`commit`](Self::commit); dropped or [rolled
-/// back](Self::rollback), the transaction leaves no trace.
+/// All reads see the store at one moment, that of [`Db::transaction`](crate::Db::transaction),
+/// overlaid with the transaction's own writes. This is true for ranges and cursors too, with the
+/// writes made before they were created. Nobody else sees the writes before
+/// [`commit`](Self::commit). If the transaction is dropped or [rolled back](Self::rollback), they
+/// are discarded.
 ///
-/// # What conflicts
+/// # Conflicts
 ///
-/// A commit fails with [`Error::Conflict`] if a key that the transaction looked up (found or not) has been written
-/// to since it began, or any key of a range as far as the range was consumed: `tx.range(..).take(10)` read up to
-/// the tenth pair, `tx.range(..).rev().take(10)` from the tenth pair from the end on, a cursor whatever it moved
-/// across. Any put or delete counts, even of the value that was there before, and any range delete; of a key that was
-/// absent and is again absent a put and delete in between may go unnoticed. What a transaction only writes does not
-/// conflict, ranges that it deletes included, nor do look-ups of keys that it wrote or deleted before, and one that wrote
-/// nothing never does. What was walked over counts, though the transaction had written or deleted it before.
+/// A commit fails with [`Error::Conflict`] if, since the transaction began, another writer has
+/// written to
+///
+/// * a key that the transaction looked up, found or not, or
+/// * a key of a range, as far as the range was consumed. `tx.range(..).take(10)` reads up to the
+///   tenth pair, and `tx.range(..).rev().take(10)` from the end down to the tenth pair from there.
+///   A cursor reads everything that it moves across.
+///
+/// Any put, delete or range delete counts, even a put of the same value. If a key was absent and is
+/// absent again, a put and a delete in between may go unnoticed.
+///
+/// Keys that a transaction only writes do not conflict, and neither do ranges that it deletes.
+/// Lookups of keys that the transaction wrote or deleted before do not count, but pairs that a
+/// range or cursor moves across always count. A transaction that wrote nothing never conflicts.
 ///
 /// # Isolation
 ///
-/// Transactions are *strictly serializable*, together with puts, deletes, batches, [`update`](crate::Db::update), range
-/// deletes and snapshots: all of them could have happened one at a time, each at a moment between its call and its
-/// return. For transactions that wrote something and gets the same holds; about a get and a snapshot (or a
-/// transaction that only read) together see the crate's `ARCHITECTURE.md`. What a transaction reads is consistent
-/// even if it will not be committed. Creating and dropping keyspaces is outside of all this.
+/// Transactions are *strictly serializable* together with puts, deletes, batches,
+/// [`update`](crate::Db::update), range deletes and snapshots: all of them could have happened one
+/// at a time, each at a moment between its call and its return. The same is true for gets together
+/// with transactions that wrote something. For a get together with a snapshot (or with a
+/// transaction that only read), see the crate's `ARCHITECTURE.md`. The reads of a transaction are
+/// consistent even if it is not committed. Creating and dropping keyspaces is outside of this
+/// order.
 ///
 /// # Cost
 ///
-/// What is read and what is written is kept in memory until the end, outside the store's budget: about a hundred
-/// bytes and the key for each key looked up, two keys for each range or seek of a cursor or range deleted, and the
-/// pairs written.
-/// Committing locks the chunks of all that, so their writers wait for its microseconds; where something was written
-/// to such a chunk since the transaction began, what was written is read. Like a snapshot, an open transaction has
-/// the versions kept that it sees.
+/// The reads and writes of a transaction are kept in memory until its end, outside of the store's
+/// memory budget: about a hundred bytes and the key for each key looked up, two keys for each
+/// range, each seek of a cursor and each deleted range, and the pairs written. A commit locks the
+/// chunks of all these, so that other writers of the chunks wait for its microseconds. If a chunk
+/// was written to since the transaction began, the commit reads what was written. Like a snapshot,
+/// an open transaction makes the store keep the versions that it sees.
 ///
 /// # Threads
 ///
-/// It may be sent to other threads and used by several at once. Each read and each write is a step of its own: two threads that call
-/// [`pop_first`](Self::pop_first) on one transaction at the same time may get the same pair.
+/// A transaction may be sent to other threads, and several threads may use it at once. Each read
+/// and each write is a step of its own: if two threads call [`pop_first`](Self::pop_first) on one
+/// transaction at the same time, both may get the same pair.
 #[must_use = "dropping a transaction rolls it back"]
 pub struct Transaction {
     snapshot: Snapshot,
     shared: Arc<Shared>,
 }
 
-/// Reads and writes of one keyspace in a transaction: [`Transaction::keyspace`].
+/// A view of a transaction that reads and writes one keyspace: see [`Transaction::keyspace`].
 #[derive(Debug, Clone, Copy)]
 pub struct TransactionView<'a> {
     pub(super) transaction: &'a Transaction,
@@ -105,21 +117,21 @@ pub struct TransactionView<'a> {
 
 /// The state that a transaction shares with its ranges and cursors.
 pub(super) struct Shared {
-    /// `None` once the transaction is over.
+    /// The keyspaces that the transaction has read or written; `None` once the transaction is over.
     touched: Mutex<Option<Vec<Touched>>>,
 }
 
-/// A keyspace, and what was read of it and written to it.
+/// A keyspace, with the reads of it and the writes to it.
 struct Touched {
     keyspace: Arc<KeyspaceInner>,
     reads: Reads,
-    /// Copied when something is written while a range reads it.
+    /// Copied by a write while a range or cursor uses it.
     writes: Arc<Overlay>,
 }
 
 impl Shared {
-    /// Calls `change` with what was done to a keyspace, by its place. Reads reach callers only if this succeeds: no commit validates them
-    /// once the transaction is over.
+    /// Calls `change` with the reads and writes of the keyspace at `place`. A read is returned to
+    /// the caller only if this succeeds: once the transaction is over, no commit validates it.
     fn with<T>(&self, place: usize, change: impl FnOnce(&mut Touched) -> T) -> Result<T> {
         let mut touched = self.touched.lock();
         let touched = touched.as_mut().and_then(|touched| touched.get_mut(place));
@@ -127,11 +139,11 @@ impl Shared {
         touched.map(change).ok_or_else(over)
     }
 
-    /// The place of a keyspace.
+    /// The place of a keyspace in `touched`, which is added if it is not there.
     fn place(&self, keyspace: &Arc<KeyspaceInner>) -> usize {
         let mut touched = self.touched.lock();
         let Some(touched) = touched.as_mut() else { return 0 };
-        // Not by number: another store's may have the same.
+        // Not compared by number: a keyspace of another store may have the same.
         match touched.iter().position(|touched| Arc::ptr_eq(&touched.keyspace, keyspace)) {
             Some(place) => place,
             None => {
@@ -143,7 +155,8 @@ impl Shared {
     }
 }
 
-/// How a range or a cursor of a transaction sees a keyspace: as it was when it was asked for.
+/// The state of a keyspace that a range or a cursor of a transaction sees: that at the creation of
+/// the range or cursor.
 pub(super) struct View {
     shared: Arc<Shared>,
     place: usize,
@@ -151,7 +164,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A cursor over what the transaction sees, which notes what it walks over. `base` walks the snapshot.
+    /// A cursor over the pairs that the transaction sees. It records the keys that it moves across
+    /// as read. `base` is a cursor over the snapshot.
     pub(super) fn cursor(
         &self,
         base: Box<dyn PairCursor>,
@@ -178,20 +192,22 @@ impl Transaction {
         &self.snapshot.handle.store.default
     }
 
-    /// Makes the writes take effect, as of now, provided that what was read still holds. Acknowledged at the store's
-    /// durability. Without writes it does nothing and succeeds.
+    /// Makes the writes take effect now, if nothing that was read has changed. When this returns,
+    /// the writes have the durability of the store. Without writes, it does nothing and succeeds.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if it does not hold: run the transaction again. [`Error::NoKeyspace`] if a keyspace that
-    /// was read or written has been dropped; otherwise as [`Db::write`](crate::Db::write). Nothing was written then, unless the error
+    /// [`Error::Conflict`] if something has changed: run the transaction again.
+    /// [`Error::NoKeyspace`] if a keyspace that was read or written has been dropped; otherwise the
+    /// same as those of [`Db::write`](crate::Db::write). Nothing was written then, unless the error
     /// says that a sync failed.
     pub fn commit(self) -> Result<()> {
         self.commit_with(WriteOptions::new())
     }
 
-    /// Commits, and may ask for more durability than the store's. If the checkpoint fails that this takes, it is committed all the same
-    /// ([`Error::NotDurable`]).
+    /// Commits with options, such as more durability than the store's. If the checkpoint for this
+    /// fails, the transaction is committed all the same, and the error is [`Error::NotDurable`].
+    /// Otherwise the same as [`commit`](Self::commit).
     pub fn commit_with(self, options: WriteOptions) -> Result<()> {
         let touched = self.shared.touched.lock().take().unwrap_or_default();
         let store = &self.snapshot.handle.store;
@@ -214,12 +230,13 @@ impl Transaction {
         done
     }
 
-    /// Drops the writes, as dropping the transaction does.
+    /// Discards the writes, as dropping the transaction does.
     pub fn rollback(self) {
         drop(self);
     }
 
-    /// The value or the delete that the transaction has written to a key. A key without one counts as read.
+    /// The value or the delete that the transaction has written to a key. If there is none, records
+    /// the key as read.
     fn written(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Option<Bytes>>> {
         self.snapshot.check(keyspace)?;
         let place = self.shared.place(keyspace);
@@ -271,7 +288,7 @@ impl Transaction {
         self.overlay(keyspace, Op::delete_range(&op_bounds), |writes| writes.delete_range(bounds))
     }
 
-    /// Adds an operation to the writes of a keyspace, if the keyspace takes it.
+    /// Adds an operation to the writes of a keyspace, if the store accepts the operation.
     fn overlay(
         &self,
         keyspace: &Arc<KeyspaceInner>,
@@ -311,8 +328,9 @@ impl Transaction {
 macro_rules! writes {
     ($type:ty) => {
         impl $type {
-            /// Stores a pair when the transaction is committed. Fails as [`Db::put`](crate::Db::put) does for its arguments and in a store
-            /// that cannot be written to; other errors come with the commit.
+            /// Stores a pair when the transaction is committed. Fails as
+            /// [`Db::put`](crate::Db::put) does for invalid arguments and in a store that cannot be
+            /// written to. Other errors come with the commit.
             pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
                 let (transaction, keyspace) = self.target();
                 transaction.write(keyspace, key.as_ref(), Some(value.as_ref()))
@@ -324,21 +342,23 @@ macro_rules! writes {
                 transaction.write(keyspace, key.as_ref(), None)
             }
 
-            /// Removes every key of the range when the transaction is committed: those that it sees, those that it has put,
-            /// and those that others put there meanwhile. Nothing is read: no other put conflicts with it. Pairs that the
-            /// transaction puts into the range later stay. Fails as `put` does.
+            /// Removes every key of the range when the transaction is committed: keys that the
+            /// transaction sees, keys that it has put, and keys that other writers have put there
+            /// before the commit. Reads nothing, so no put of another writer conflicts with it.
+            /// Pairs that the transaction puts into the range later stay. Fails as `put` does.
             pub fn delete_range(&self, range: impl KeyRange) -> Result<()> {
                 let (transaction, keyspace) = self.target();
                 transaction.write_range(keyspace, Bounds::of(&range))
             }
 
-            /// Removes the pair with the least key when the transaction is committed, and returns it; `None` if there is no pair. Every
-            /// key up to that one counts as read. Fails as `get` and `put` do.
+            /// Removes the pair with the least key when the transaction is committed, and returns
+            /// it; `None` if there is no pair. Every key up to that one counts as read. Fails as
+            /// `get` and `put` do.
             pub fn pop_first(&self) -> Result<Option<(Key, Value)>> {
                 self.pop(self.first()?)
             }
 
-            /// As [`pop_first`](Self::pop_first), for the greatest key.
+            /// The same as [`pop_first`](Self::pop_first), for the pair with the greatest key.
             pub fn pop_last(&self) -> Result<Option<(Key, Value)>> {
                 self.pop(self.last()?)
             }
@@ -347,14 +367,15 @@ macro_rules! writes {
                 pair.map(|pair| self.delete(&pair.0).map(|()| pair)).transpose()
             }
 
-            /// Stores a pair when the transaction is committed, unless the key has a value; returns true if it had none. Fails as
-            /// `get` and `put` do.
+            /// Stores a pair when the transaction is committed, if the key is absent. Returns true
+            /// if it was. Fails as `get` and `put` do.
             pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
                 self.compare_and_swap(key, None::<&[u8]>, Some(value))
             }
 
-            /// Replaces the key's value by `new` when the transaction is committed, if the value is `expected`; `None` is an absent key.
-            /// Returns true if it was. Fails as `get` and `put` do.
+            /// Replaces the key's value by `new` when the transaction is committed, if the value is
+            /// `expected`. `None` stands for an absent key. Returns true if the value was
+            /// `expected`. Fails as `get` and `put` do.
             pub fn compare_and_swap(
                 &self,
                 key: impl AsRef<[u8]>,

@@ -39,12 +39,13 @@ impl Ord for OrderedKey {
     }
 }
 
-/// What the writes come to: ranges are deleted first, then keys are written, each once.
+/// The combined writes: ranges are deleted first, then keys are written, each once.
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
     order: KeyOrder,
     deleted: Ranges,
-    /// `None` for a deleted key. What was written before its range was deleted is not among them.
+    /// Written keys with their values; `None` for a deleted key. Writes that a later range delete
+    /// covers are not among them.
     writes: BTreeMap<OrderedKey, Option<Bytes>>,
 }
 
@@ -61,7 +62,8 @@ impl Overlay {
         &self.order
     }
 
-    /// What the key has been given: `Some(None)` if it was deleted, `None` if it was not written.
+    /// The last write to the key: `Some(None)` if the key was deleted, `None` if it was not
+    /// written.
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if self.is_empty() {
             return None;
@@ -70,14 +72,14 @@ impl Overlay {
         written.or_else(|| self.deleted_range(key).map(|_| None))
     }
 
-    /// The deleted range in which the key lies, whatever it was given since.
+    /// The deleted range in which the key lies, even if the key was written since.
     pub fn deleted_range(&self, key: &[u8]) -> Option<&Bounds> {
         self.deleted.find(&self.order, key)
     }
 
     pub fn set(&mut self, key: Bytes, value: Option<Bytes>) {
         let key = OrderedKey { order: self.order.clone(), key };
-        // Of keys that are equal but not identical the later one counts.
+        // If keys are equal but not identical, the later one counts.
         self.writes.remove(&key);
         if value.is_some() || self.deleted_range(&key.key).is_none() {
             self.writes.insert(key, value);
@@ -85,7 +87,7 @@ impl Overlay {
     }
 
     pub fn delete_range(&mut self, bounds: Bounds) {
-        // Empty ones are refused by the map.
+        // The map refuses empty ranges.
         if is_empty_range(&self.order, &bounds) {
             return;
         }
@@ -131,16 +133,16 @@ impl Overlay {
     }
 }
 
-/// Walks the pairs of a snapshot with the writes of an overlay laid over them.
+/// A cursor over the pairs of a snapshot, overlaid with a transaction's writes.
 ///
-/// The cursor beneath always stands at a pair beyond the current one, in the direction of the walk, or on it, where
-/// that is the one it is from.
+/// If the current pair is from the base cursor, this cursor stands on it. Otherwise the base cursor
+/// always stands beyond the current pair, in the direction of the walk.
 pub struct OverlayCursor {
     base: Box<dyn PairCursor>,
     overlay: Arc<Overlay>,
     bounds: Bounds,
     forward: bool,
-    /// Whether the cursor beneath stands on the current key rather than beyond it.
+    /// True if the base cursor stands on the current key rather than beyond it.
     base_is_current: bool,
     current: Option<(Bytes, Bytes)>,
 }
@@ -155,7 +157,7 @@ impl OverlayCursor {
         Self { base, overlay, bounds, forward: true, base_is_current: false, current: None }
     }
 
-    /// Takes the nearest pair at `start` or behind it. The cursor beneath stands there already.
+    /// Moves to the first pair at or after `start`. The base cursor stands there already.
     fn skip_hidden_forward(&mut self, mut start: Bound<Bytes>) -> Result<bool> {
         self.forward = true;
         loop {

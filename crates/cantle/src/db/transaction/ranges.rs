@@ -23,7 +23,8 @@ impl Ranges {
         self.0
     }
 
-    /// Adds a range, which becomes one with those that it overlaps or touches. Cheap behind all others.
+    /// Adds a range, and merges it with those that it overlaps or touches. Cheap if it is after all
+    /// others.
     pub fn add(&mut self, order: &KeyOrder, mut bounds: Bounds) {
         if is_empty_range(order, &bounds) {
             return;
@@ -41,7 +42,7 @@ impl Ranges {
         self.0.splice(from..upto, [bounds]);
     }
 
-    /// The range that the key lies in.
+    /// The range that contains the key.
     pub fn find(&self, order: &KeyOrder, key: &[u8]) -> Option<&Bounds> {
         let from = self.0.partition_point(|range| match &range.end {
             Bound::Unbounded => false,
@@ -52,7 +53,8 @@ impl Ranges {
     }
 }
 
-/// Whether the one ends before the other begins, with something in between or a key that neither has.
+/// True if `one` ends before `other` begins, without touching it: keys between them belong to
+/// neither.
 fn lies_apart(order: &KeyOrder, one: &Bounds, other: &Bounds) -> bool {
     match (&one.end, &other.start) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,

@@ -1,7 +1,7 @@
-//! What a transaction has read of one keyspace.
+//! Keys and ranges of one keyspace that a transaction has read.
 //!
-//! A walk counts for as far as it got: whoever took ten pairs of a range knows what lies between the first and the
-//! tenth, and nothing of what comes behind.
+//! A range counts as read as far as it was consumed. A transaction that took ten pairs of a range
+//! has read everything up to the tenth pair, and nothing after it.
 
 use super::ranges::Ranges;
 use super::{Shared, Touched};
@@ -15,15 +15,15 @@ use bytes::Bytes;
 use std::collections::HashSet;
 use std::ops::Bound;
 
-/// Keys and spans read, as they come.
+/// The keys and spans that were read, neither sorted nor merged.
 #[derive(Debug, Default)]
 pub struct Reads {
     keys: HashSet<Bytes>,
-    /// One for each stretch that a cursor walked; they may overlap.
+    /// One span for each stretch that a cursor moved across; they may overlap.
     spans: Vec<KeySpan>,
 }
 
-/// From one key to another.
+/// The keys between two bounds.
 #[derive(Debug, Clone)]
 struct KeySpan {
     start: Bound<Bytes>,
@@ -37,7 +37,8 @@ impl Reads {
         }
     }
 
-    /// What a validation is told: ascending, each key once, spans that overlap as one.
+    /// The read set for validation: in ascending order, each key once, and overlapping spans
+    /// merged.
     pub fn to_read_set(&self, order: &KeyOrder) -> ReadSet {
         let mut keys: Vec<Bytes> = self.keys.iter().cloned().collect();
         order.sort_by(&mut keys, |a, b| order.compare(a, b));
@@ -60,16 +61,17 @@ impl KeySpan {
     }
 }
 
-/// A cursor that notes what it walks over.
+/// A cursor that records the keys that it moves across as read.
 pub struct TrackedCursor {
     inner: Box<dyn PairCursor>,
     shared: Arc<Shared>,
     keyspace: usize,
     order: KeyOrder,
     bounds: Bounds,
-    /// Which of the spans the position lies in, once there is one.
+    /// Index of the span in which the position lies, once there is one.
     span: Option<usize>,
-    /// What it walked over was not noted any more, and is not shown.
+    /// True if the transaction ended before the last movement was recorded. The pair is not shown
+    /// then.
     is_over: bool,
 }
 
@@ -84,7 +86,7 @@ impl TrackedCursor {
         Self { inner, shared, keyspace, order, bounds, span: None, is_over: false }
     }
 
-    /// Where the cursor stands, or the end of the bounds behind it.
+    /// The current key, or the end of the bounds in the direction of the walk.
     fn reached(&self, bound: &Bound<Vec<u8>>) -> Bound<Bytes> {
         match self.inner.pair() {
             Some((key, _)) => Bound::Included(Bytes::copy_from_slice(key)),
@@ -92,7 +94,7 @@ impl TrackedCursor {
         }
     }
 
-    /// It went from the place where it stood, in its span, to where it stands.
+    /// Records a movement from a position in the current span to the present one.
     fn extend(&mut self, forward: bool) -> Result<()> {
         let Some(span) = self.span else { return Ok(()) };
         let reached = self.reached(if forward { &self.bounds.end } else { &self.bounds.start });
@@ -107,7 +109,7 @@ impl TrackedCursor {
         noted.inspect_err(|_| self.is_over = true)
     }
 
-    /// It came from elsewhere and went over this span.
+    /// Records a movement from elsewhere across this span.
     fn begin(&mut self, span: KeySpan) -> Result<()> {
         let noted = self.shared.with(self.keyspace, |Touched { reads, .. }| {
             reads.spans.push(span);
@@ -146,7 +148,7 @@ impl PairCursor for TrackedCursor {
     }
 
     fn next(&mut self) -> Result<bool> {
-        // From nowhere it goes nowhere, and has learned nothing.
+        // Without a current pair the cursor does not move, and nothing is read.
         let stood = self.inner.pair().is_some();
         let found = self.inner.next()?;
         if stood {

@@ -9,21 +9,25 @@ use std::time::Duration;
 
 /// Upper bound of the first pause after a conflict: about the time that a commit takes.
 const PAUSE_FIRST: Duration = Duration::from_micros(20);
-/// The bound of the pause doubles with each conflict up to this one.
+/// Maximum of this bound, which doubles with each conflict.
 const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 
 impl Db {
-    /// Begins a transaction, which reads the store as it is now. Waits for writes that are under way, as
-    /// [`snapshot`](Self::snapshot) does.
+    /// Begins a transaction, which reads the store as it is now. Waits some microseconds for the
+    /// writes that are under way, as [`snapshot`](Self::snapshot) does.
     pub fn transaction(&self) -> Transaction {
         Transaction::begin(&self.handle)
     }
 
-    /// Runs a transaction and commits it, again and again until it has met no conflict, with pauses in between that
-    /// grow to some milliseconds. Returns what the last run returned. `run` may therefore be called several times
-    /// and should have no effects but on the transaction: if it writes what it has read past the transaction, it
-    /// conflicts with itself for ever. Every conflict is another's success, so somebody always makes progress; a
-    /// transaction that reads much, or for long, among many short ones may have to try often.
+    /// Calls `run` with a transaction and commits it. After a conflict, starts again with a new
+    /// transaction, after a pause that grows to some milliseconds. Returns the result of the last
+    /// call.
+    ///
+    /// `run` may be called several times, and should have no effects except on the transaction. If
+    /// it reads keys in the transaction and writes them directly to the store, it conflicts with
+    /// itself for ever. Every conflict means that another writer succeeded, so some caller always
+    /// makes progress. But a transaction that reads much, or for long, among many short ones may
+    /// need many attempts.
     ///
     /// ```
     /// # fn main() -> cantle::Result<()> {
@@ -43,15 +47,16 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Any error of `run` rolls the transaction back and is returned; it is not run again, even if the error is another transaction's
-    /// conflict. Errors of [`commit`](Transaction::commit), save for conflicts. An error of the program's own rolls back with
-    /// [`try_transact`](Self::try_transact): `Ok(Err(..))` here commits.
+    /// Any error of `run` rolls the transaction back and is returned; `run` is not called again,
+    /// even if the error is a conflict of another transaction. Errors of
+    /// [`commit`](Transaction::commit), except conflicts. To roll back with an error type of the
+    /// program's own, use [`try_transact`](Self::try_transact): `Ok(Err(..))` here commits.
     pub fn transact<T>(&self, run: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.try_transact(run)
     }
 
-    /// As [`transact`](Self::transact), with an error type of the program's own: an error of `run` rolls the transaction back and is
-    /// returned.
+    /// The same as [`transact`](Self::transact), with an error type of the program's own: an error
+    /// of `run` rolls the transaction back and is returned.
     ///
     /// ```
     /// # #[derive(Debug)]
@@ -88,7 +93,8 @@ impl Db {
     }
 }
 
-/// The state of the transaction decides on another run, namely the conflict that its own commit met; an error of `run` never does.
+/// Calls `run` with a new transaction until the transaction's own commit meets no conflict. An
+/// error of `run` never leads to another call.
 pub(in crate::db) fn run_until_committed<T, E: From<Error>>(
     handle: &Arc<Handle>,
     mut run: impl FnMut(&Transaction) -> Result<T, E>,
@@ -100,7 +106,7 @@ pub(in crate::db) fn run_until_committed<T, E: From<Error>>(
         let result = run(&transaction)?;
         match transaction.commit() {
             Err(error) if error.is_conflict() => {
-                // At random, so that transactions that met do not meet again.
+                // A random pause, so that transactions that conflicted do not conflict again.
                 let rng = rng.get_or_insert_with(|| Rng::new(random::u64()));
                 thread::sleep(Duration::from_nanos(rng.below(pause.as_nanos() as u64)));
                 pause = (pause * 2).min(PAUSE_LONGEST);

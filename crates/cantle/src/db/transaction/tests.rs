@@ -1,4 +1,4 @@
-//! The overlay beside a map that has everything in it.
+//! Compares the overlay with a map that has the writes applied.
 
 use super::overlay::{Overlay, OverlayCursor};
 use super::ranges::Ranges;
@@ -34,7 +34,7 @@ impl Comparator for Backward {
 
 type Pair = (Bytes, Bytes);
 type Pairs = Vec<Pair>;
-/// What a movement said, and what was under the cursor then.
+/// Result of a movement, and the pair under the cursor afterwards.
 type Seen = (bool, Option<Pair>);
 
 /// A cursor over sorted pairs: the snapshot, and the model of what the overlay makes of it.
@@ -161,7 +161,7 @@ fn apply(pairs: &mut BTreeMap<Bytes, Bytes>, order: &KeyOrder, write: &Write) {
     }
 }
 
-/// What the last write that concerns the key made of it.
+/// The effect of the last write that concerns the key.
 fn last_write(writes: &[Write], order: &KeyOrder, key: u8) -> Option<Option<Bytes>> {
     writes.iter().rev().find_map(|write| match write {
         Write::Key(written, value) => (*written == key).then(|| value.map(one)),
@@ -179,7 +179,7 @@ proptest! {
         let added: Vec<Bounds> = added.into_iter().map(|(start, end)| Bounds { start, end }).collect();
         let mut ranges = Ranges::default();
         added.iter().for_each(|bounds| ranges.add(&order, bounds.clone()));
-        // Between two bytes lie others: of two bytes each.
+        // Between two keys of one byte there are keys of two bytes.
         let keys = (0u8..24).flat_map(|key| [vec![key], vec![key, 7]]);
         for key in keys {
             let within = added.iter().any(|bounds| contains(bounds, &order, &key));
@@ -220,7 +220,7 @@ proptest! {
         for key in 0u8..24 {
             prop_assert_eq!(overlay.get(&[key]), last_write(&writes, &order, key));
         }
-        // What they come to, whatever others have done meanwhile.
+        // The combined effect of the operations, whatever other writers have done meanwhile.
         let ops = overlay.ops();
         for others in [0..0, 0..24] {
             let others: BTreeMap<Bytes, Bytes> = others.map(|key| (one(key), one(2))).collect();
@@ -241,7 +241,7 @@ proptest! {
         }
     }
 
-    /// What was seen depends on the keys that count as read, and on no other.
+    /// The results depend on the keys that count as read, and on no other keys.
     #[test]
     fn what_counts_as_read_is_what_the_moves_depend_on(
         base in vec(0u8..24, 0..16),

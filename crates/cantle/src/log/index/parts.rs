@@ -1,4 +1,4 @@
-//! What a log consists of, at one moment: its parts, and what is known of all of them together.
+//! The parts of a log at one moment, and data about all of them together.
 
 use crate::format::header::FileHeader;
 use crate::log::index::indexed_part::IndexedPart;
@@ -11,17 +11,18 @@ use crate::types::order::KeyOrder;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-/// A stretch behind the indexed parts of a log of an earlier epoch in which operations are lost: what they wrote hides
-/// whatever is older, whether in this log or in files beneath.
+/// A stretch after the indexed parts of a log of an earlier epoch in which operations are lost. A
+/// lost operation hides everything older, in this log and in the files beneath.
 #[derive(Debug, Clone)]
 pub struct Hole {
     pub offset: u64,
-    /// The digest of the one key that is concerned; else any may be.
+    /// Digest of the one key whose operation is lost; `None` if it may be any key.
     pub digest: Option<u32>,
     pub error: Error,
 }
 
-/// With fewer parts a get compares its key with the ends of each: a search among them costs as much.
+/// Minimum number of parts for a search by key order. With fewer parts, comparing a key with the
+/// ends of each costs as much as a search.
 const APART_PARTS_MIN: usize = 4;
 
 /// The parts of a segment, newest first.
@@ -31,9 +32,9 @@ pub struct Parts {
     pub indexed: Vec<Arc<IndexedPart>>,
     /// The indexed parts in key order, if no two overlap. Set by the first get after the ends of all parts are known.
     apart: OnceLock<Option<Box<[Arc<IndexedPart>]>>>,
-    /// In the order in which they lie.
+    /// In the order of their offsets.
     holes: Vec<Hole>,
-    /// Of the indexed parts; as these never change, neither does it.
+    /// The sorted view of the indexed parts. It stays valid, because these parts never change.
     pub view: MergedIndex,
 }
 
@@ -49,8 +50,8 @@ impl Parts {
         self
     }
 
-    /// The indexed parts that may have a key, newest first. Sets `passed_over` to the number of those that have not, as far as
-    /// the iterator went.
+    /// The indexed parts that may have a key, newest first. Sets `passed_over` to the number of
+    /// parts without it, as far as the iterator went.
     pub fn that_may_have<'a>(
         &'a self,
         order: &'a KeyOrder,
@@ -71,15 +72,15 @@ impl Parts {
         })
     }
 
-    /// The indexed parts in key order, if no two overlap. Parts of keys that were inserted in order do not: a get then finds its one part
-    /// by a binary search.
+    /// The indexed parts in key order, if no two overlap. Parts do not overlap if keys were
+    /// inserted in order: a get then finds its one part by a binary search.
     fn apart(&self, order: &KeyOrder) -> Option<&[Arc<IndexedPart>]> {
         if let Some(known) = self.apart.get() {
             return known.as_deref();
         }
         let is_known = |part: &Arc<IndexedPart>| part.ends.get().is_some();
         if self.indexed.len() >= APART_PARTS_MIN && !self.indexed.iter().all(is_known) {
-            // A later get may know them.
+            // A later get may know the ends of all parts.
             return None;
         }
         self.apart.get_or_init(|| in_key_order(&self.indexed, order)).as_deref()
@@ -94,13 +95,14 @@ impl Parts {
         self.holes.iter().rev().find(|hole| hole.digest.is_none_or(|lost| lost == digest))
     }
 
-    /// For who reads many keys: a pair may be missing anywhere, or be an older one.
+    /// Fails if there is a hole. For reads of many keys: any pair may be missing or outdated.
     pub fn check_whole(&self) -> Result<()> {
         self.holes.first().map_or(Ok(()), |hole| Err(hole.error.clone()))
     }
 }
 
-/// `None` if two parts overlap, if one has range deletes, or for fewer than [`APART_PARTS_MIN`].
+/// Sorts the parts by key. `None` if two parts overlap, if one has range deletes, or if there are
+/// fewer than [`APART_PARTS_MIN`].
 fn in_key_order(parts: &[Arc<IndexedPart>], order: &KeyOrder) -> Option<Box<[Arc<IndexedPart>]>> {
     if parts.len() < APART_PARTS_MIN || parts.iter().any(|part| part.known_keys().is_none()) {
         return None;
