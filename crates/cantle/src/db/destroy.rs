@@ -44,7 +44,7 @@ pub(crate) fn destroy(options: &Options, dir: &Path) -> Result<()> {
         }
         let path = dir.join(name);
         if is_foreign(vfs, &path) {
-            tracing::warn!(path = %path.display(), "a file of somebody else, under a name that a store may give, stays");
+            tracing::warn!(path = %path.display(), "kept a file that is not the store's, but has a name that a store may give");
             continue;
         }
         vfs.remove(&path).map_err(|e| Error::io(Attempt::Remove, path, e))?;

@@ -22,7 +22,7 @@ pub(crate) struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if let Err(error) = self.store.close() {
-            tracing::error!(%error, "closing the store failed");
+            tracing::error!(%error, "cannot close the store");
         }
     }
 }

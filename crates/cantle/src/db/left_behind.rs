@@ -81,7 +81,7 @@ impl Uncounted {
             (id, state.segments.get(&id).map_or(HEADER_BYTES, |segment| segment.len.max(HEADER_BYTES)))
         });
         let write_buffer = write_buffer::open(&*files.vfs, &files.dir).unwrap_or_else(|error| {
-            tracing::debug!(%error, "what was buffered cannot be counted");
+            tracing::debug!(%error, "cannot count the records in the write buffer");
             None
         });
         Self {
@@ -114,12 +114,12 @@ impl Uncounted {
         if let Some(write_buffer) = &self.write_buffer {
             let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);
             let mut ignored =
-                |error: Error| tracing::debug!(%error, "some of what was buffered cannot be counted");
+                |error: Error| tracing::debug!(%error, "cannot count some records in the write buffer");
             let named = (*store, self.writer);
             if let Err(error) =
                 write_buffer::recover_open(&**write_buffer, &*overlay, dir, named, &header_of, &mut ignored)
             {
-                tracing::debug!(%error, "what was buffered cannot be counted");
+                tracing::debug!(%error, "cannot count the records in the write buffer");
             }
         }
         let mut found = LeftBehind::default();
@@ -132,7 +132,7 @@ impl Uncounted {
                     found.bytes += more.bytes;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "what is behind a log's recorded end cannot be counted")
+                    tracing::debug!(%error, "cannot count the records after a log's recorded end")
                 }
             }
             if is_abandoned() {
@@ -199,7 +199,7 @@ impl Store {
         let Some(LeftBehind { records, bytes }) = counted else { return };
         *self.left_behind.lock() = counted;
         if records > 0 {
-            tracing::warn!(path = %self.path.display(), records, bytes, "returned to the last checkpoint: nothing proves that all that was written since reached the disk, so it does not count");
+            tracing::warn!(path = %self.path.display(), records, bytes, "returned to the last checkpoint: nothing proves that all later writes reached the disk, so they take no effect");
         }
     }
 }

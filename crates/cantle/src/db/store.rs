@@ -189,7 +189,7 @@ impl Store {
             Ok(()) => self.unsettled.store(false, Release),
             // The caller did not ask for this checkpoint, and another one follows in time. A failed
             // sync has turned the store read-only.
-            Err(error) => tracing::warn!(%error, "no checkpoint of what earlier openings left"),
+            Err(error) => tracing::warn!(%error, "the checkpoint at the end of the opening failed"),
         }
     }
 
@@ -272,7 +272,7 @@ impl Store {
         let (manifest, bytes) = substrate.manifest.durable();
         let closed = crate::substrate::page_cache::Closed { store: substrate.files.store, manifest, bytes };
         if let Err(error) = substrate.vouch.close(closed) {
-            tracing::debug!(%error, "nothing will vouch for the manifest");
+            tracing::debug!(%error, "cannot record the length of the manifest in `PAGECACHE`");
         }
     }
 

@@ -155,7 +155,7 @@ impl SharedLog {
         }
         if let Err(error) = self.segment.append(env, (&bytes, payloads.len()), end.offset, true) {
             if let Err(cut) = self.segment.truncate(end.offset) {
-                tracing::warn!(error = %cut, "abandons a log whose failed append cannot be taken back");
+                tracing::warn!(error = %cut, "abandoned a log whose failed append cannot be truncated");
                 end.broken = true;
             }
             return Err(error);

@@ -209,5 +209,5 @@ fn new_write_buffer(
     } else {
         write_buffer::remove(files).map(|()| None)
     };
-    made.map_err(|error| tracing::debug!(%error, "goes without a write buffer")).ok().flatten().map(Arc::new)
+    made.map_err(|error| tracing::debug!(%error, "has no write buffer")).ok().flatten().map(Arc::new)
 }

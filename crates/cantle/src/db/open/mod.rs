@@ -75,7 +75,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     } else {
         match open_locked(path, &options, vfs.clone(), &vfs, started) {
             Err(error) if error.is_no_space() && give_back_reserve(&*vfs, path) => {
-                tracing::warn!(%error, "the disk is full: opening with the space set aside");
+                tracing::warn!(%error, "the disk is full: opening with the disk space that was set aside");
                 open_locked(path, &options, vfs.clone(), &vfs, started)
             }
             done => done,

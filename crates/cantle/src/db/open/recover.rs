@@ -33,7 +33,7 @@ pub(super) fn recover(vfs: Arc<dyn Vfs>, path: &Path, manifest_id: u64, options:
     canary!(WRITE_BUFFER_NOT_RECOVERED => let recovers_write_buffer = false);
     if recovers_write_buffer {
         let mut damaged = |error| {
-            tracing::warn!(%error, "what was buffered is not all recovered");
+            tracing::warn!(%error, "some records in the write buffer cannot be recovered");
             damage.push(error);
         };
         let header_of = |file: &dyn VfsFile, path: &Path| FileHeader::read(file, path, FileKind::Log);

@@ -58,11 +58,11 @@ impl Store {
 
     fn remove_orphan(&self, orphan: &Path) {
         if is_foreign(&*self.substrate.files.vfs, orphan) {
-            tracing::warn!(path = %orphan.display(), "a file of somebody else, under a name that a store may give, stays");
+            tracing::warn!(path = %orphan.display(), "kept a file that is not the store's, but has a name that a store may give");
             return;
         }
         if let Err(error) = self.substrate.files.vfs.remove(orphan) {
-            tracing::warn!(path = %orphan.display(), %error, "cannot remove what a crash left behind");
+            tracing::warn!(path = %orphan.display(), %error, "cannot remove a file that a crash left behind");
         }
     }
 
