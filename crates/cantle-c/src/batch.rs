@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// Operations that cantle_write applies as one. Freed by cantle_batch_free. One thread at a time: another gets CANTLE_INVALID_ARGUMENT.
+/// A list of operations that cantle_write applies atomically. Freed by cantle_batch_free. For one
+/// thread at a time: another one gets CANTLE_INVALID_ARGUMENT.
 pub struct cantle_batch {
     _opaque: [u8; 0],
 }
@@ -24,7 +25,8 @@ pub struct cantle_batch {
 #[derive(Default)]
 struct Pending {
     batch: WriteBatch,
-    /// Whether it deletes a prefix of the default keyspace, whose order it learns of when it is written.
+    /// True if the batch deletes a prefix of the default keyspace, whose order is known only when
+    /// the batch is written.
     has_prefix: bool,
 }
 
@@ -33,7 +35,7 @@ struct OpenBatch(Mutex<Pending>);
 impl Object for OpenBatch {
     type Opaque = cantle_batch;
     const NAME: &'static str = "cantle_batch";
-    // It may hold keyspaces.
+    // A batch may hold keyspaces.
     const OF_A_STORE: bool = true;
 }
 
@@ -44,7 +46,7 @@ fn with<T>(batch: *const cantle_batch, use_it: impl FnOnce(&mut Pending) -> Outc
     use_it(&mut batch)
 }
 
-/// What asks for this durability and no more.
+/// Write options that ask for this durability only.
 pub(crate) fn write_options(durability: c_int) -> Outcome<WriteOptions> {
     Ok(match durability_of(durability)? {
         None => WriteOptions::new(),
@@ -52,27 +54,31 @@ pub(crate) fn write_options(durability: c_int) -> Outcome<WriteOptions> {
     })
 }
 
-/// An empty batch. It belongs to the process that made it, as it may hold keyspaces: a forked child makes its own.
+/// Creates an empty batch. It belongs to the process that made it, because it may hold keyspaces: a
+/// forked child must make its own.
 ///
-/// Ownership: the batch is the caller's, to be freed by cantle_batch_free. Errors: NULL if there are too many handles, or forks of the
-/// process cannot be watched for want of memory. Threads: any.
+/// Ownership: the batch is the caller's, to be freed by cantle_batch_free. Errors: NULL if there
+/// are too many handles, or if there is no memory to watch for forks of the process. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_new() -> *mut cantle_batch {
     quietly(null_mut(), || handle::create(OpenBatch(Mutex::new(Pending::default()))))
 }
 
-/// Frees a batch. NULL is nothing to free.
+/// Frees a batch. Does nothing for NULL.
 ///
-/// Ownership: the batch is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no batch, or was freed. Threads: any.
+/// Ownership: the batch is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that is no
+/// batch or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_free(batch: *mut cantle_batch) -> cantle_status {
     saying(|| handle::free::<OpenBatch>(batch))
 }
 
-/// Adds a put. `keyspace` may be NULL for the default one of the store that the batch is written to.
+/// Adds a put. `keyspace` may be NULL for the default one of the store to which the batch is
+/// written.
 ///
-/// Ownership: key and value are copied; the keyspace's handle may be freed before the batch is written. Errors: CANTLE_INVALID_ARGUMENT
-/// for handles and pointers that will not do, and for a key or value that is too long. Threads: one at a time.
+/// Ownership: key and value are copied; the keyspace's handle may be freed before the batch is
+/// written. Errors: CANTLE_INVALID_ARGUMENT for invalid handles and pointers, and for a key or
+/// value that is too long. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_put(
     batch: *mut cantle_batch,
@@ -99,7 +105,8 @@ pub unsafe extern "C" fn cantle_batch_put(
     }
 }
 
-/// Adds a delete. `keyspace` may be NULL for the default one of the store that the batch is written to.
+/// Adds a delete. `keyspace` may be NULL for the default one of the store to which the batch is
+/// written.
 ///
 /// Ownership: the key is copied. Errors: as cantle_batch_put. Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -126,11 +133,12 @@ pub unsafe extern "C" fn cantle_batch_delete(
     }
 }
 
-/// Adds the delete of every key of the range (NULL: every key). `keyspace` may be NULL for the default one of the store that the batch
-/// is written to.
+/// Adds the delete of every key of the range (NULL: every key). `keyspace` may be NULL for the
+/// default one of the store to which the batch is written.
 ///
-/// Ownership: the range is copied. Errors: as cantle_batch_put; CANTLE_INVALID_ARGUMENT for a prefix in a keyspace with a comparator (told
-/// by cantle_write for the default one). Threads: one at a time.
+/// Ownership: the range is copied. Errors: as cantle_batch_put; CANTLE_INVALID_ARGUMENT for a
+/// prefix in a keyspace with a comparator (for the default keyspace, cantle_write returns this
+/// error). Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_delete_range(
     batch: *mut cantle_batch,
@@ -161,10 +169,10 @@ pub unsafe extern "C" fn cantle_batch_delete_range(
     }
 }
 
-/// Adds the operations of `other`, which stay there; keys and values are shared.
+/// Appends the operations of `other`, which keeps them. Keys and values are shared, not copied.
 ///
-/// Ownership: both stay the caller's. Errors: CANTLE_INVALID_ARGUMENT for what is no batch, was freed, or is in use by another thread.
-/// Threads: one at a time for both.
+/// Ownership: both stay the caller's. Errors: CANTLE_INVALID_ARGUMENT for a handle that is no
+/// batch, was freed, or is in use by another thread. Threads: one at a time for both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_append(
     batch: *mut cantle_batch,
@@ -174,7 +182,7 @@ pub unsafe extern "C" fn cantle_batch_append(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            // Not both at once: they may be one.
+            // Not both at once: they may be the same batch.
             let (added, brings_prefix) = with(other, |other| Ok((other.batch.clone(), other.has_prefix)))?;
             with(batch, |Pending { batch, has_prefix }| {
                 batch.append(&added);
@@ -185,17 +193,19 @@ pub unsafe extern "C" fn cantle_batch_append(
     }
 }
 
-/// How many operations a batch holds.
+/// Number of operations in a batch.
 ///
-/// Ownership: nothing changes hands. Errors: 0 for what is no batch, was freed, or is in use. Threads: one at a time.
+/// Ownership: nothing changes hands. Errors: 0 for a handle that is no batch, was freed, or is in
+/// use. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_count(batch: *mut cantle_batch) -> usize {
     quietly(0, || with(batch, |pending| Ok(pending.batch.len())))
 }
 
-/// Takes all operations out of a batch.
+/// Removes all operations from a batch.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for what is no batch, was freed, or is in use. Threads: one at a time.
+/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for a handle that is no batch,
+/// was freed, or is in use. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_batch_clear(batch: *mut cantle_batch) -> cantle_status {
     saying(|| {
@@ -207,12 +217,15 @@ pub unsafe extern "C" fn cantle_batch_clear(batch: *mut cantle_batch) -> cantle_
     })
 }
 
-/// Applies a batch: all of it or nothing, seen whole or not at all, over any keys and keyspaces. `durability` is what it must survive at
-/// least: a cantle_durability, CANTLE_DEFAULT for the store's. The batch keeps its operations.
+/// Applies a batch atomically, over any keys and keyspaces: either all of its operations take
+/// effect or none, and readers see all of them or none. `durability` is the least durability of the
+/// batch: a cantle_durability, CANTLE_DEFAULT for that of the store. The batch keeps its
+/// operations.
 ///
-/// Ownership: the batch stays the caller's. Errors: as cantle_put, and CANTLE_INVALID_ARGUMENT for keyspaces of another store; nothing was
-/// written then, unless more durability was asked for than is the store's: then a checkpoint follows, and if that fails the batch is
-/// there, as durable as any other write. Threads: any store, one thread at a time for the batch.
+/// Ownership: the batch stays the caller's. Errors: as cantle_put, and CANTLE_INVALID_ARGUMENT for
+/// keyspaces of another store; nothing was written then. An exception is a batch that asks for more
+/// durability than the store's: if the checkpoint that follows fails, the batch has taken effect,
+/// and is as durable as any other write. Threads: any for the store, one at a time for the batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_write(
     db: *mut cantle_db,

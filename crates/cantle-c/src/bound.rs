@@ -6,13 +6,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ops::Bound;
 use std::ptr::null;
 
-/// Bytes that somebody else owns: `len` of them at `data`, which need not end with a zero byte.
+/// Bytes that belong to somebody else: `len` bytes at `data`. They need not end with a zero byte.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cantle_slice {
-    /// Where they are; NULL if there is nothing, as opposed to nothing in it.
+    /// Address of the bytes; NULL if there is no value, as opposed to an empty one.
     pub data: *const c_char,
-    /// How many they are.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -24,17 +24,18 @@ impl cantle_slice {
     }
 }
 
-/// How a range ends at one side.
+/// Kind of a bound of a range.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub enum cantle_bound_kind {
-    /// Not at all.
+    /// No bound.
     CANTLE_UNBOUNDED = 0,
-    /// With the key, which is part of the range.
+    /// The key is the bound, and part of the range.
     CANTLE_INCLUDED = 1,
-    /// Before (or behind) the key, which is not.
+    /// The key is the bound, and not part of the range.
     CANTLE_EXCLUDED = 2,
-    /// As the start: the range has the keys that begin with these bytes, and the end is ignored.
+    /// As the start of a range: the range has the keys that begin with these bytes, and its end is
+    /// ignored.
     CANTLE_PREFIX = 3,
 }
 
@@ -48,17 +49,18 @@ pub struct cantle_bound {
     pub key: cantle_slice,
 }
 
-/// A range of keys. All zeros, and NULL in the place of a range, is every key. One whose end lies before its start is empty.
+/// A range of keys. All zeros is the range of every key, and so is NULL in the place of a range. A
+/// range whose end is before its start is empty.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cantle_range {
-    /// Where it starts.
+    /// The bound at the start.
     pub start: cantle_bound,
-    /// Where it ends.
+    /// The bound at the end.
     pub end: cantle_bound,
 }
 
-/// A range as the library takes it.
+/// A range as the library uses it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Keys<'a> {
     Between(Bound<&'a [u8]>, Bound<&'a [u8]>),
@@ -69,7 +71,7 @@ pub(crate) enum Keys<'a> {
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl Keys<'_> {
-    /// As bounds. Keys with a prefix are neighbours in bytewise order only.
+    /// Converts the range to bounds. Keys with a prefix are neighbours in bytewise order only.
     pub(crate) fn bounds(self, bytewise: bool) -> Outcome<Bounds> {
         match self {
             Keys::Between(start, end) => Ok((start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))),
@@ -81,7 +83,8 @@ impl Keys<'_> {
     }
 }
 
-/// The prefix with its last byte that can grow grown by one, and cut after it.
+/// The bound after all keys with the prefix: the prefix up to its last byte that is not 255, with
+/// this byte raised by one.
 fn end_of_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let Some(last) = prefix.iter().rposition(|&byte| byte != u8::MAX) else { return Bound::Unbounded };
     let mut end = prefix[..=last].to_vec();
@@ -89,11 +92,11 @@ fn end_of_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     Bound::Excluded(end)
 }
 
-/// A range that a caller lends.
+/// Reads a range of the caller.
 ///
 /// # Safety
 ///
-/// `range` is NULL or readable, and its keys are as [`raw::bound`] wants them.
+/// `range` is NULL or readable, and its keys meet the conditions of [`raw::bound`].
 pub(crate) unsafe fn keys<'a>(range: *const cantle_range) -> Outcome<Keys<'a>> {
     if range.is_null() {
         return Ok(Keys::Between(Bound::Unbounded, Bound::Unbounded));
@@ -136,11 +139,13 @@ unsafe fn key<'a>(key: cantle_slice, what: &str) -> Outcome<&'a [u8]> {
     unsafe { raw::bound(key.data.cast::<c_void>(), key.len, what) }
 }
 
-/// The keys from `start` up to, not including, `end`. Where `start` or `end` is NULL with a length of 0, the range has no bound there.
-/// (An empty key that is a bound is one of 0 bytes at any other address, or a cantle_bound.)
+/// The keys from `start` up to, not including, `end`. If `start` or `end` is NULL with a length of
+/// 0, the range has no bound on that side. (For an empty key as a bound, give any other address
+/// with a length of 0, or a cantle_bound.)
 ///
-/// Ownership: the range points to the caller's bytes, which must stay while it is used. Errors: none here; where the range is used,
-/// CANTLE_INVALID_ARGUMENT tells of NULL with another length, and of a bound of more than 65,537 bytes. Threads: any.
+/// Ownership: the range points to the caller's bytes, which must stay while the range is used.
+/// Errors: none here. The function that uses the range returns CANTLE_INVALID_ARGUMENT for NULL
+/// with another length, and for a bound that is more than one byte longer than 1 MiB. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_range_between(
     start: *const c_void,
@@ -159,11 +164,11 @@ pub unsafe extern "C" fn cantle_range_between(
     }
 }
 
-/// The keys that begin with `prefix`. In a keyspace with a comparator an iterator looks at every pair for them, and other functions
-/// refuse such a range.
+/// The keys that begin with `prefix`. In a keyspace with a comparator, an iterator reads every pair
+/// to find them, and other functions refuse such a range.
 ///
-/// Ownership: the range points to the caller's bytes, which must stay while it is used. Errors: none here; as cantle_range_between where
-/// the range is used. Threads: any.
+/// Ownership: the range points to the caller's bytes, which must stay while the range is used.
+/// Errors: none here; as cantle_range_between where the range is used. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_range_prefix(prefix: *const c_void, prefix_len: usize) -> cantle_range {
     let key = cantle_slice { data: prefix.cast(), len: prefix_len };
@@ -179,7 +184,8 @@ pub unsafe extern "C" fn cantle_range_prefix(prefix: *const c_void, prefix_len: 
 mod tests {
     use super::*;
 
-    /// Else a delete of the keys up to what some function failed to return would be one of all keys.
+    /// Otherwise a delete of the keys up to a bound that some function failed to return would
+    /// delete all keys.
     #[test]
     fn null_is_no_bound_only_if_it_is_of_no_length() {
         let read = |range: cantle_range| {

@@ -1,4 +1,4 @@
-//! The way in and out: no panic crosses it, and every failure becomes what C can see.
+//! The boundary to C: no panic crosses it, and every failure becomes a status or an error object.
 
 use crate::error::{OpenError, cantle_error};
 use crate::failure::{Failure, Outcome};
@@ -9,7 +9,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null_mut;
 
-/// Runs a function that says by its status what became of it.
+/// Runs a function that returns its outcome as a status.
 ///
 /// # Safety
 ///
@@ -27,7 +27,7 @@ pub(crate) unsafe fn status(
     }
 }
 
-/// Runs a function that returns something, or `otherwise` if it fails.
+/// Runs a function that returns a value, or `otherwise` if it fails.
 ///
 /// # Safety
 ///
@@ -46,26 +46,27 @@ pub(crate) unsafe fn value<T>(
     })
 }
 
-/// Runs a function that says nothing of why it fails.
+/// Runs a function that does not report why it fails.
 #[inline]
 pub(crate) fn quietly<T>(otherwise: T, body: impl FnOnce() -> Outcome<T>) -> T {
     caught(body).unwrap_or(otherwise)
 }
 
-/// Runs a function that says by its status alone what became of it.
+/// Runs a function that reports its outcome by its status alone.
 pub(crate) fn saying(body: impl FnOnce() -> Outcome<()>) -> cantle_status {
     caught(body).map_or_else(|failure| failure.0.status, |()| CANTLE_OK)
 }
 
-/// What is unwound over is whole or behind a lock, and at worst an iterator or a batch in the midst of one step: nothing that memory
-/// safety rests on.
+/// Objects that are unwound over are complete or behind a lock. At worst, an iterator or a batch is
+/// in the middle of one step, and memory safety does not depend on that.
 #[inline]
 fn caught<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(unwound(panic)))
 }
 
-/// Leaves the store's operation that calls this by way of a callback, as it has no other way out: nothing is written, and the function
-/// of the interface fails with this. Not a panic: nobody is told of one.
+/// Unwinds through the store's operation that called a callback, because there is no other way out:
+/// nothing is written, and the function of the interface fails with `failure`. This is not a panic:
+/// no panic hook runs.
 #[cold]
 pub(crate) fn give_up(failure: Failure) -> ! {
     resume_unwind(Box::new(failure))
@@ -92,7 +93,7 @@ fn mistake(panic: &(dyn Any + Send)) -> Failure {
 fn tell(failure: Failure, error: &Out<*mut cantle_error>) -> cantle_status {
     let status = failure.0.status;
     if error.is_wanted() {
-        // Without memory or slots for it, the status has to do.
+        // Without memory or slots for an error object, the status alone is returned.
         let made = caught(|| handle::create(OpenError::from(failure)));
         error.set(made.unwrap_or(null_mut()));
     }

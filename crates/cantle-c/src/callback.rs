@@ -1,8 +1,10 @@
-//! What a callback must not do.
+//! Forbids writes in callbacks.
 //!
-//! cantle_update runs its callback on the key's value and writes what it returns, provided that the key still has that value; else it
-//! runs the callback again. One that wrote the key would be run again for ever, and to tell which writes may do so, over batches,
-//! transactions and other stores' callbacks, is more than is worth its while: none is allowed. So writing functions ask here first.
+//! cantle_update calls its callback with the key's value and writes the result, if the key still
+//! has that value; otherwise it calls the callback again. A callback that wrote the key would be
+//! called for ever. To find out which writes would do so, over batches, transactions and callbacks
+//! of other stores, is not worth the effort: none is allowed. Therefore every writing function
+//! calls [`check_may_write`] first.
 
 use crate::failure::{Failure, Outcome};
 use std::cell::Cell;
@@ -11,7 +13,7 @@ thread_local! {
     static MAY_NOT_WRITE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread may write.
+/// Fails if this thread is in a callback that may not write.
 #[inline]
 pub(crate) fn check_may_write() -> Outcome<()> {
     if MAY_NOT_WRITE.get() { Err(refused()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Orders of keys that C defines.
+//! Orders of keys that a C program defines.
 
 use crate::boundary::{saying, value};
 use crate::db::is_bytewise;
@@ -18,8 +18,9 @@ pub struct cantle_comparator {
     _opaque: [u8; 0],
 }
 
-/// Orders two keys: negative if `a` comes first, positive if `b` does, 0 if they are equal. Called from many threads at once; it must
-/// be a total order that never changes, must not call the library, and must neither throw nor jump out.
+/// Compares two keys: negative if `a` comes first, positive if `b` does, 0 if they are equal.
+/// Called from many threads at once. The order must be total and never change. The callback must
+/// not call the library, and must neither throw nor jump out.
 pub type cantle_compare_fn = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -30,12 +31,12 @@ pub type cantle_compare_fn = Option<
     ) -> c_int,
 >;
 
-/// Eight bytes of a key that order as the keys do: if `a` comes before `b`, the number of `a` is not above that of `b`. Called as a
-/// cantle_compare_fn is.
+/// Returns eight bytes of a key as a number that orders as the keys do: if `a` comes before `b`,
+/// the number of `a` is not above that of `b`. Called in the same way as a cantle_compare_fn.
 pub type cantle_key_prefix_fn =
     Option<unsafe extern "C" fn(user: *mut c_void, key: *const c_char, key_len: usize) -> u64>;
 
-/// Told once that `user` is not needed any more, in whichever thread finds out.
+/// Called once, in any thread, when `user` is not needed any more.
 pub type cantle_destroy_fn = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
 pub(crate) struct OpenComparator(pub(crate) Arc<dyn Comparator>);
@@ -95,15 +96,19 @@ impl Drop for Callbacks {
     }
 }
 
-/// An order of keys by callbacks. `name` is recorded in each keyspace that is created with it, and compared at each opening: change it
-/// whenever the order changes. `equal_is_identical` says that keys which compare equal are the same bytes; where not, Bloom filters are
-/// off. `prefix` may be NULL (then no prefixes of keys are cached), and so may `destroy`.
+/// Creates an order of keys from callbacks. A keyspace that is created with it records the `name`,
+/// and each opening compares the name: change it whenever the order changes. `equal_is_identical`
+/// says that keys which compare equal are the same bytes; otherwise, Bloom filters are off.
+/// `prefix` may be NULL (then no prefixes of keys are cached), and so may `destroy`.
 ///
-/// Ownership: the comparator is the caller's, to be freed by cantle_comparator_free, at once if need be: options and stores keep the
-/// order itself. `user` must live until `destroy` is called, which is when the last of them is gone, from any thread, and may be
-/// shortly after cantle_close has returned. If this fails `user` stays the caller's, and `destroy` is not called.
-/// Errors: NULL and CANTLE_INVALID_ARGUMENT without a name or `compare`, for a name that is not UTF-8 or that of the order without a
-/// comparator, "cantle.bytewise"; CANTLE_OUT_OF_MEMORY if there are too many handles. Threads: any; for the callbacks see their types.
+/// Ownership: the comparator is the caller's, to be freed by cantle_comparator_free, even at once:
+/// options and stores keep the order itself. `user` must live until `destroy` is called, which
+/// happens when the last user of the order is gone, in any thread, and perhaps shortly after
+/// cantle_close has returned. If this function fails, `user` stays the caller's, and `destroy` is
+/// not called. Errors: NULL and CANTLE_INVALID_ARGUMENT without a name or `compare`, for a name
+/// that is not UTF-8, and for "cantle.bytewise", the name of the order without a comparator;
+/// CANTLE_OUT_OF_MEMORY if there are too many handles. Threads: any; for the callbacks see their
+/// types.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_comparator_new(
     name: *const c_char,
@@ -127,7 +132,7 @@ pub unsafe extern "C" fn cantle_comparator_new(
                 )));
             }
             let compare = compare.ok_or_else(|| Failure::invalid("the comparator's function is NULL"))?;
-            // `destroy` comes last: nothing that is given up on the way here may call it.
+            // `destroy` is set last: a failure before must not call it.
             let made: Arc<Callbacks> =
                 Arc::new(Callbacks { name, user, compare, prefix, destroy, equal_is_identical });
             let kept = made.clone();
@@ -136,10 +141,11 @@ pub unsafe extern "C" fn cantle_comparator_new(
     }
 }
 
-/// Frees a comparator. Stores and options that were given it keep its order. NULL is nothing to free.
+/// Frees a comparator. Stores and options that use it keep its order. Does nothing for NULL.
 ///
-/// Ownership: the comparator is gone afterwards; `destroy` is called if nobody else has the order. Errors: CANTLE_INVALID_ARGUMENT for
-/// what is no comparator, or was freed. Threads: any.
+/// Ownership: the comparator is gone afterwards; `destroy` is called if nothing else uses the
+/// order. Errors: CANTLE_INVALID_ARGUMENT for a handle that is no comparator or was freed. Threads:
+/// any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_comparator_free(comparator: *mut cantle_comparator) -> cantle_status {
     saying(|| handle::free::<OpenComparator>(comparator))

@@ -23,7 +23,7 @@ pub struct cantle_db {
 
 pub(crate) struct OpenDb {
     pub(crate) db: Db,
-    /// Tells the stores of this process apart: a keyspace of another one is found out.
+    /// Distinguishes the stores of this process, so that a keyspace of another store is refused.
     pub(crate) number: u64,
 }
 
@@ -36,18 +36,18 @@ impl Object for OpenDb {
 /// The name of the order that has no comparator.
 const BYTEWISE: &str = "cantle.bytewise";
 
-/// Whether keys are ordered as their bytes are.
+/// True if keys are ordered as their bytes are.
 pub(crate) fn is_bytewise(comparator_name: &str) -> bool {
     comparator_name == BYTEWISE
 }
 
-/// The store behind a handle, for what measures how much the handle costs.
+/// The store of a handle, for benchmarks that measure the cost of handles.
 #[doc(hidden)]
 pub fn behind(db: *const cantle_db) -> Option<Db> {
     Some(handle::get::<OpenDb>(db).ok()?.db.clone())
 }
 
-/// A store, and the keyspace of it that a call is about; its `default` where none was named.
+/// A store, and the keyspace in it that a call is about: `default` if none was named.
 pub(crate) struct Target {
     pub(crate) db: Held<OpenDb>,
     pub(crate) keyspace: Option<Held<OpenKeyspace>>,
@@ -72,8 +72,8 @@ fn of_another_store(keyspace: &OpenKeyspace) -> Failure {
     Failure::invalid(format!("keyspace {:?} belongs to another store", keyspace.keyspace.name()))
 }
 
-/// Does the same with a store's default keyspace or with another: `Db` and `Keyspace` have the same operations, but no type for
-/// them.
+/// Evaluates the same expression for a store's default keyspace or for another one: `Db` and
+/// `Keyspace` have the same operations, but no common type.
 macro_rules! on {
     ($target:expr, $on:ident => $call:expr) => {
         match &$target.keyspace {
@@ -90,15 +90,18 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// Opens the store in directory `path`, with `options` or, where they are NULL, the defaults, recovering it if need be. By default
-/// it is created if there is none.
+/// Opens the store in directory `path`, and recovers it if necessary. `options` may be NULL for the
+/// defaults. By default the store is created if there is none.
 ///
-/// Ownership: the store is the caller's, to be closed by cantle_close; the options stay the caller's. Errors: NULL and CANTLE_LOCKED
-/// if it is open elsewhere; CANTLE_NOT_FOUND and CANTLE_ALREADY_EXISTS by the options for that; CANTLE_NOT_A_STORE for something else,
-/// which is not touched; CANTLE_OPTION_MISMATCH for a comparator that is not registered; CANTLE_INVALID_ARGUMENT for a path that is NULL,
-/// for what are no options, or were freed, and for what is wrong in them; CANTLE_UNSUPPORTED_FORMAT; CANTLE_CORRUPTION if manifest or
-/// journal are damaged; CANTLE_IO and CANTLE_NO_SPACE; CANTLE_FORKED for options of the process that this one was forked from;
-/// CANTLE_OUT_OF_MEMORY if there are too many handles. Threads: any.
+/// Ownership: the store is the caller's, to be closed by cantle_close; the options stay the
+/// caller's. Errors: NULL and CANTLE_LOCKED if the store is open elsewhere; CANTLE_NOT_FOUND if
+/// there is no store, and the options do not allow to create one; CANTLE_ALREADY_EXISTS if there is
+/// a store, and the options forbid that; CANTLE_NOT_A_STORE if the path holds something else, which
+/// is not touched; CANTLE_OPTION_MISMATCH for a comparator that is not registered;
+/// CANTLE_INVALID_ARGUMENT if `path` is NULL, if `options` are no options or were freed, and if one
+/// of them is wrong; CANTLE_UNSUPPORTED_FORMAT; CANTLE_CORRUPTION if the manifest or the journal is
+/// damaged; CANTLE_IO and CANTLE_NO_SPACE; CANTLE_FORKED for options of the process that this one
+/// was forked from; CANTLE_OUT_OF_MEMORY if there are too many handles. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_open(
     path: *const c_char,
@@ -116,13 +119,16 @@ pub unsafe extern "C" fn cantle_open(
     }
 }
 
-/// Makes everything durable, closes the store, releases the lock that keeps others out, and frees the handle: the store may be
-/// opened again at once. Other handles of the store give CANTLE_CLOSED from now on, and are still to be freed.
+/// Makes everything durable, closes the store, releases its lock, and frees the handle: the store
+/// may be opened again at once. Other handles of the store return CANTLE_CLOSED from now on, and
+/// must still be freed.
 ///
-/// Ownership: `db` is gone afterwards, even if this fails (unless it is no open store, or this is called from a callback that must not
-/// write). Errors: CANTLE_INVALID_ARGUMENT for NULL, for what is no store, or was closed; CANTLE_FORKED in a forked child, which leaves
-/// the store as it is; otherwise what was written since the last checkpoint may be lost, and CANTLE_READ_ONLY says that the store had
-/// turned read-only before that, and why. Threads: any; calls in other threads end with CANTLE_CLOSED.
+/// Ownership: `db` is gone afterwards, even if this fails (unless it is no open store, or this is
+/// called from a callback that must not write). Errors: CANTLE_INVALID_ARGUMENT if `db` is NULL, is
+/// no store, or was closed; CANTLE_FORKED in a forked child, which leaves the store as it is. After
+/// any other error, writes since the last checkpoint may be lost; CANTLE_READ_ONLY says that the
+/// store had turned read-only before, and why. Threads: any; calls in other threads end with
+/// CANTLE_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_close(db: *mut cantle_db, error: *mut *mut cantle_error) -> cantle_status {
     // SAFETY: the caller keeps to the header (see `raw`).
@@ -134,10 +140,10 @@ pub unsafe extern "C" fn cantle_close(db: *mut cantle_db, error: *mut *mut cantl
     }
 }
 
-/// The store's directory, as it was given.
+/// The store's directory, as the caller gave it.
 ///
-/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for a handle that will
-/// not do, CANTLE_OUT_OF_MEMORY. Threads: any.
+/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and
+/// CANTLE_INVALID_ARGUMENT for an invalid handle, CANTLE_OUT_OF_MEMORY. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_path(db: *mut cantle_db, error: *mut *mut cantle_error) -> *mut c_char {
     // SAFETY: the caller keeps to the header (see `raw`).
@@ -148,8 +154,9 @@ pub unsafe extern "C" fn cantle_path(db: *mut cantle_db, error: *mut *mut cantle
 
 /// The name of the order of a keyspace: that of its comparator, or "cantle.bytewise". `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for handles that will not do,
-/// and for a name that holds a zero byte (made in another language); CANTLE_OUT_OF_MEMORY. Threads: any.
+/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and
+/// CANTLE_INVALID_ARGUMENT for invalid handles, and for a name that contains a zero byte (made in
+/// another language); CANTLE_OUT_OF_MEMORY. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_comparator_name(
     db: *mut cantle_db,
@@ -165,10 +172,11 @@ pub unsafe extern "C" fn cantle_comparator_name(
     }
 }
 
-/// Makes everything that was acknowledged before durable, by a checkpoint. Callers at the same time share one.
+/// Makes all writes durable that were acknowledged before this call, by a checkpoint. Concurrent
+/// callers share one checkpoint.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_NO_SPACE leaves the store as it was; a sync that fails turns it read-only;
-/// CANTLE_READ_ONLY, CANTLE_CLOSED. Threads: any.
+/// Ownership: nothing changes hands. Errors: after CANTLE_NO_SPACE the store is as before; a failed
+/// sync turns it read-only; CANTLE_READ_ONLY, CANTLE_CLOSED. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_sync(db: *mut cantle_db, error: *mut *mut cantle_error) -> cantle_status {
     // SAFETY: the caller keeps to the header (see `raw`).
@@ -180,11 +188,12 @@ pub unsafe extern "C" fn cantle_sync(db: *mut cantle_db, error: *mut *mut cantle
     }
 }
 
-/// Writes a consistent copy of the store into a new or empty directory: a store that opens. Tables are shared by hard links where
-/// both are on one file system. The store may be used meanwhile.
+/// Writes a consistent copy of the store into a new or empty directory. The copy is a complete
+/// store. If both directories are on one file system, the two stores share the files of tables by
+/// hard links. The store may be used meanwhile.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_ALREADY_EXISTS and CANTLE_NOT_A_STORE if the directory is not empty; what writing
-/// there may fail with. Threads: any.
+/// Ownership: nothing changes hands. Errors: CANTLE_ALREADY_EXISTS if the directory holds a store,
+/// CANTLE_NOT_A_STORE if it holds anything else; errors of writing there. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_backup(
     db: *mut cantle_db,

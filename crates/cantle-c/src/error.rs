@@ -8,8 +8,8 @@ use std::ffi::{CString, c_char};
 use std::os::unix::ffi::OsStringExt;
 use std::ptr::null;
 
-/// Why a call failed: a kind, a message for people, and where. Made by the functions that take a `cantle_error **`; freed by
-/// cantle_error_free.
+/// The reason why a call failed: a kind, a message for people, and the place. Made by the functions
+/// that take a `cantle_error **`; freed by cantle_error_free.
 pub struct cantle_error {
     _opaque: [u8; 0],
 }
@@ -36,14 +36,14 @@ impl From<Failure> for OpenError {
     }
 }
 
-/// A text of C: what it cannot say is left out.
+/// A text for C, without its zero bytes.
 fn without_zeros(mut bytes: Vec<u8>) -> CString {
     bytes.retain(|&byte| byte != 0);
     CString::new(bytes).unwrap_or_default()
 }
 
 impl OpenError {
-    /// The failure that this told of, for who goes on with it.
+    /// The failure that this error reports, for a caller that continues with it.
     pub(crate) fn to_failure(&self) -> Failure {
         let mut failure = Failure::new(self.status, self.message.to_string_lossy());
         failure.0.path =
@@ -56,8 +56,8 @@ impl OpenError {
 
 /// The kind of an error.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_OK for NULL, CANTLE_INVALID_ARGUMENT for what is no error, or was freed.
-/// Threads: any, at any time.
+/// Ownership: nothing changes hands. Errors: CANTLE_OK for NULL, CANTLE_INVALID_ARGUMENT for a
+/// handle that is no error or was freed. Threads: any, at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_error_status(error: *const cantle_error) -> cantle_status {
     quietly(CANTLE_INTERNAL, || {
@@ -68,10 +68,11 @@ pub unsafe extern "C" fn cantle_error_status(error: *const cantle_error) -> cant
     })
 }
 
-/// What happened, where, and what to do: a sentence in English, without a full stop.
+/// The message: the failed operation, the place, and the remedy, as a sentence in English without a
+/// full stop.
 ///
-/// Ownership: the text is the error's, and ends with it. Errors: a text that says so for NULL and what is no error, or was freed;
-/// never NULL. Threads: any, at any time.
+/// Ownership: the text is the error's, and ends with it. Errors: a text that says so for NULL, and
+/// for a handle that is no error or was freed; never NULL. Threads: any, at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_error_message(error: *const cantle_error) -> *const c_char {
     let none = c"no error was given";
@@ -86,8 +87,8 @@ pub unsafe extern "C" fn cantle_error_message(error: *const cantle_error) -> *co
 
 /// The file or directory that an error is about, or NULL if there is none.
 ///
-/// Ownership: the text is the error's, and ends with it. Errors: NULL for what is no error, or was freed. Threads: any, at any
-/// time.
+/// Ownership: the text is the error's, and ends with it. Errors: NULL for a handle that is no error
+/// or was freed. Threads: any, at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_error_path(error: *const cantle_error) -> *const c_char {
     quietly(null(), || {
@@ -96,9 +97,10 @@ pub unsafe extern "C" fn cantle_error_path(error: *const cantle_error) -> *const
     })
 }
 
-/// Where in the file the damage is, in bytes from its start, or -1 if the error is not CANTLE_CORRUPTION.
+/// Offset of the damage in the file, in bytes, or -1 if the error is not CANTLE_CORRUPTION.
 ///
-/// Ownership: nothing changes hands. Errors: -1 for what is no error, or was freed. Threads: any, at any time.
+/// Ownership: nothing changes hands. Errors: -1 for a handle that is no error or was freed.
+/// Threads: any, at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_error_offset(error: *const cantle_error) -> i64 {
     quietly(-1, || {
@@ -107,18 +109,20 @@ pub unsafe extern "C" fn cantle_error_offset(error: *const cantle_error) -> i64 
     })
 }
 
-/// The number that the operating system gave (`errno`), or 0 if it had no part in it.
+/// Error number of the operating system (`errno`), or 0 if there is none.
 ///
-/// Ownership: nothing changes hands. Errors: 0 for what is no error, or was freed. Threads: any, at any time.
+/// Ownership: nothing changes hands. Errors: 0 for a handle that is no error or was freed. Threads:
+/// any, at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_error_os_code(error: *const cantle_error) -> i32 {
     quietly(0, || Ok(handle::get::<OpenError>(error)?.os_code))
 }
 
-/// Frees an error. NULL is nothing to free.
+/// Frees an error. Does nothing for NULL.
 ///
-/// Ownership: the error and its texts are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no error, or was freed.
-/// Threads: any; nobody may read its texts meanwhile.
+/// Ownership: the error and its texts are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a
+/// handle that is no error or was freed. Threads: any; no thread may read the error's texts
+/// meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_error_free(error: *mut cantle_error) -> cantle_status {
     crate::boundary::saying(|| handle::free::<OpenError>(error))

@@ -1,13 +1,13 @@
-//! Why a call failed, before it is an object for C.
+//! Failures of calls, before they become objects for C.
 
 use crate::status::*;
 use cantle::Error;
 use std::path::PathBuf;
 
-/// What a call does: its result, or why there is none.
+/// Outcome of a call: its result, or its failure.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// Boxed, so that what succeeds does not carry its size.
+/// Boxed, so that a success does not carry the size of a failure.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) Box<Details>);
 
@@ -35,7 +35,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let mut failure = Self::new(CANTLE_INTERNAL, error.to_string());
         let details = &mut *failure.0;
-        // What failed is the code, that the write took place is in the message.
+        // The code says what failed, and the message that the write took effect.
         let error = match error {
             Error::NotDurable { source, .. } => *source,
             error => error,
@@ -64,7 +64,7 @@ impl From<Error> for Failure {
             Error::NoKeyspace(_) => (CANTLE_NO_KEYSPACE, None),
             Error::Conflict { .. } => (CANTLE_CONFLICT, None),
             Error::Closed => (CANTLE_CLOSED, None),
-            // A kind that this file does not know yet: the message says it all.
+            // A kind that this file does not know yet: the message describes it.
             _ => (CANTLE_INTERNAL, None),
         };
         (details.status, details.path) = (status, path);
@@ -125,14 +125,14 @@ mod tests {
         error(transaction.commit())
     }
 
-    /// What an opening says if calls of this kind fail so.
+    /// The error of an opening if calls of this kind fail in this way.
     fn failing(operation: Operation, failure: vfs::Failure) -> Error {
         let disk = FaultVfs::new(Arc::new(MemVfs::new()));
         disk.fail_always(operation, Verdict::Fail(failure));
         error(options(disk).open("store"))
     }
 
-    /// What an opening says if the manifest's header is changed so.
+    /// The error of an opening if the manifest's header is changed in this way.
     fn with_header(change: impl Fn(&mut [u8])) -> Error {
         let vfs = closed();
         let mut names = vfs.list(Path::new("store")).unwrap().into_iter();
@@ -148,7 +148,7 @@ mod tests {
         error(options(vfs).open("store"))
     }
 
-    /// Of every kind of error: its status, and what is told beside the message.
+    /// For every kind of error: its status, and the data beside the message.
     #[test]
     #[cfg_attr(miri, ignore = "opens stores, which have threads")]
     fn every_kind_of_error_has_its_status_and_keeps_file_offset_and_number() {

@@ -1,4 +1,4 @@
-//! Handles with types: how an object gets one, is found by it, and goes.
+//! Typed handles: how an object gets one, is found by it, and is released.
 
 use crate::failure::{Failure, Outcome};
 use crate::status::{CANTLE_FORKED, CANTLE_INTERNAL, CANTLE_OUT_OF_MEMORY};
@@ -12,17 +12,18 @@ use std::sync::Arc;
 
 static TOKENS: Tokens = Tokens::new();
 
-/// What C has handles to.
+/// An object to which C has handles.
 pub(crate) trait Object: Send + Sync + 'static {
-    /// The opaque type that C sees a pointer to.
+    /// The opaque type of the pointer that C has.
     type Opaque;
-    /// Its name.
+    /// The name of this type.
     const NAME: &'static str;
-    /// Whether it is a store's, or holds something of one, and so is of no use in a forked child.
+    /// True if the object is a store or holds something of one, and so is of no use in a forked
+    /// child.
     const OF_A_STORE: bool;
 }
 
-/// An object that cannot go while this is there.
+/// An object that is not dropped while this exists.
 pub(crate) struct Held<T, K = EntryGuard> {
     object: NonNull<T>,
     _keeps: K,
@@ -38,10 +39,10 @@ impl<T, K> Deref for Held<T, K> {
     }
 }
 
-/// An object whose handle is gone; it goes with this.
+/// An object whose handle was released; the object is dropped with this.
 pub(crate) type Released<T> = Held<T, Arc<Entry>>;
 
-/// A new handle to an object.
+/// Creates a handle to an object.
 pub(crate) fn create<T: Object>(object: T) -> Outcome<*mut T::Opaque> {
     let process = if T::OF_A_STORE { Some(watched()?) } else { None };
     let object = Box::new(object);
@@ -52,7 +53,8 @@ pub(crate) fn create<T: Object>(object: T) -> Outcome<*mut T::Opaque> {
     Ok(std::ptr::without_provenance_mut(token as usize))
 }
 
-/// The object of a handle. Inlined: to hand over what it holds by memory is a part of what a look-up costs.
+/// The object of a handle. Inlined, because returning the result by memory is a part of the cost of
+/// a look-up.
 #[inline(always)]
 pub(crate) fn get<T: Object>(handle: *const T::Opaque) -> Outcome<Held<T>> {
     let Some(entry) = TOKENS.get(handle.addr() as u64) else { return Err(unknown::<T>(handle)) };
@@ -71,19 +73,19 @@ pub(crate) fn get_or_null<T: Object>(handle: *const T::Opaque) -> Outcome<Option
     if handle.is_null() { Ok(None) } else { get(handle).map(Some) }
 }
 
-/// How many there are.
+/// Number of handles that are in use.
 pub(crate) fn count() -> usize {
     TOKENS.count()
 }
 
-/// Whether this is written as handles are, which no address of memory is.
+/// True if the pointer has the form of a handle, which no address of memory has.
 #[inline]
 pub(crate) fn may_be_one(pointer: *const c_void) -> bool {
     token::is_tagged(pointer.addr() as u64)
 }
 
-/// Takes the object of a handle; the handle is invalid from now on. In a forked child an object of a store is left as it
-/// is, and that is an error.
+/// Takes the object out of its handle; the handle is invalid from now on. In a forked child an
+/// object of a store is left as it is, and this fails.
 pub(crate) fn release<T: Object>(handle: *const T::Opaque) -> Outcome<Released<T>> {
     let token = handle.addr() as u64;
     {
@@ -99,7 +101,8 @@ pub(crate) fn release<T: Object>(handle: *const T::Opaque) -> Outcome<Released<T
     Ok(Held { object, _keeps: entry, _type: PhantomData })
 }
 
-/// Frees a handle and its object. `NULL` is nothing to free; in a forked child the handle goes, and the object stays as it is.
+/// Frees a handle and its object. Does nothing for `NULL`. In a forked child the handle is freed,
+/// and the object stays as it is.
 pub(crate) fn free<T: Object>(handle: *const T::Opaque) -> Outcome<()> {
     if handle.is_null() {
         return Ok(());
@@ -136,7 +139,7 @@ fn unknown<T: Object>(handle: *const T::Opaque) -> Failure {
     })
 }
 
-/// This process, whose forks are noticed from now on.
+/// The present process, whose forks are noticed from now on.
 fn watched() -> Outcome<Process> {
     Process::watched().map_err(|error| {
         Failure::new(CANTLE_INTERNAL, format!("forks of the process cannot be watched: {error}"))

@@ -17,19 +17,21 @@ use std::ffi::c_void;
 use std::ops::Bound;
 use std::ptr::null_mut;
 
-/// A position among the pairs of a range, as of one moment, which moves in both directions. Open for hours it hinders nobody. Freed by
-/// cantle_iterator_free. One thread at a time: another gets CANTLE_INVALID_ARGUMENT.
+/// A position among the pairs of a range, as of one moment, which moves in both directions. It may
+/// stay open for hours without hindering other calls. Freed by cantle_iterator_free. For one thread
+/// at a time: another one gets CANTLE_INVALID_ARGUMENT.
 pub struct cantle_iterator {
     _opaque: [u8; 0],
 }
 
 struct Position {
     cursor: Cursor,
-    /// In an order of its own a keyspace's keys with a prefix may be anywhere: others are passed over.
+    /// The prefix of the keys to return, in a keyspace with a comparator: its keys with a prefix
+    /// may be anywhere, and others are skipped.
     prefix: Option<Vec<u8>>,
-    /// Whether it has not moved yet: it stands before the first pair, and behind the last.
+    /// True until the first movement: the iterator stands before the first pair and after the last.
     fresh: bool,
-    /// What became of the last movement.
+    /// Outcome of the last movement.
     status: cantle_status,
 }
 
@@ -78,7 +80,7 @@ impl Position {
     /// The pair under the iterator.
     fn pair(&self) -> Option<(&[u8], &[u8])> {
         let pair = self.cursor.key().zip(self.cursor.value())?;
-        // After an error, and where only keys without the prefix were left.
+        // There is none after an error, and if only keys without the prefix were left.
         if self.status != CANTLE_OK || self.prefix.as_ref().is_some_and(|prefix| !pair.0.starts_with(prefix))
         {
             return None;
@@ -91,7 +93,7 @@ fn alone(iterator: &OpenIterator) -> Outcome<MutexGuard<'_, Position>> {
     iterator.0.try_lock().ok_or_else(|| Failure::invalid("the cantle_iterator is in use by another thread"))
 }
 
-/// A new iterator; `cursor` makes one over bounds.
+/// Creates an iterator; `cursor` makes its cursor from bounds.
 fn new(
     keys: Keys<'_>,
     bytewise: bool,
@@ -105,11 +107,11 @@ fn new(
     handle::create(OpenIterator(Mutex::new(position)))
 }
 
-/// Moves, and tells of the pair that is there.
+/// Moves, and returns the pair that is there.
 ///
 /// # Safety
 ///
-/// The results' places are as [`Out`] wants them.
+/// The places of the results meet the conditions of [`Out`].
 unsafe fn go(
     iterator: *mut cantle_iterator,
     step: Outcome<Move<'_>>,
@@ -137,11 +139,13 @@ unsafe fn go(
     }
 }
 
-/// An iterator over the range (NULL: every key) as of now. `keyspace` may be NULL for the default one. It stands before the first pair and
-/// behind the last: its first movement decides.
+/// Creates an iterator over the range (NULL: every key) as of now. `keyspace` may be NULL for the
+/// default one. The iterator stands before the first pair and after the last: its first movement
+/// decides.
 ///
-/// Ownership: the iterator is the caller's, to be freed by cantle_iterator_free, also after cantle_close; the range is copied. Errors: NULL
-/// and CANTLE_INVALID_ARGUMENT for handles and ranges that will not do; others come with the first movement. Threads: any.
+/// Ownership: the iterator is the caller's, to be freed by cantle_iterator_free, also after
+/// cantle_close; the range is copied. Errors: NULL and CANTLE_INVALID_ARGUMENT for invalid handles
+/// and ranges; other errors come with the first movement. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_iterator_new(
     db: *mut cantle_db,
@@ -158,9 +162,11 @@ pub unsafe extern "C" fn cantle_iterator_new(
     }
 }
 
-/// An iterator over the range (NULL: every key) of a snapshot. `keyspace` may be NULL for the default one.
+/// Creates an iterator over the range (NULL: every key) of a snapshot. `keyspace` may be NULL for
+/// the default one.
 ///
-/// Ownership: as cantle_iterator_new; the snapshot may be freed before. Errors: as cantle_iterator_new. Threads: any.
+/// Ownership: as cantle_iterator_new; the snapshot may be freed before the iterator. Errors: as
+/// cantle_iterator_new. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_snapshot_iterator(
     snapshot: *mut cantle_snapshot,
@@ -186,10 +192,12 @@ pub unsafe extern "C" fn cantle_snapshot_iterator(
     }
 }
 
-/// An iterator over the range (NULL: every key) as a transaction sees it, with the writes made up to now. What it walks over counts as
-/// read. Once the transaction is over it gives CANTLE_INVALID_ARGUMENT. `keyspace` may be NULL for the default one.
+/// Creates an iterator over the range (NULL: every key) as a transaction sees it, with the writes
+/// made up to now. Pairs that it moves across count as read. Once the transaction is over, the
+/// iterator returns CANTLE_INVALID_ARGUMENT. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: as cantle_iterator_new; it may be freed before the transaction ends or after. Errors: as cantle_iterator_new. Threads: any.
+/// Ownership: as cantle_iterator_new; the iterator may be freed before the transaction ends or
+/// after. Errors: as cantle_iterator_new. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_iterator(
     transaction: *mut cantle_transaction,
@@ -216,21 +224,23 @@ pub unsafe extern "C" fn cantle_transaction_iterator(
     }
 }
 
-/// Frees an iterator. NULL is nothing to free.
+/// Frees an iterator. Does nothing for NULL.
 ///
-/// Ownership: the iterator and what it lent are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no iterator, or was freed.
-/// Threads: any.
+/// Ownership: the iterator, its keys and its values are gone afterwards. Errors:
+/// CANTLE_INVALID_ARGUMENT for a handle that is no iterator or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_iterator_free(iterator: *mut cantle_iterator) -> cantle_status {
     saying(|| handle::free::<OpenIterator>(iterator))
 }
 
-/// To the next pair, or from where a new iterator stands to the first. Returns whether there is one, and its key and value, either of which
-/// nobody need ask for (NULL). Behind the last pair it stays there; cantle_iterator_last leads back.
+/// Moves to the next pair; a new iterator moves to the first. Returns true if there is a pair, with
+/// its key and value; `key` and `value` may be NULL. After the last pair the iterator stays there;
+/// cantle_iterator_last leads back.
 ///
-/// Ownership: key and value are the iterator's, until it moves again or is freed. Errors: false, as at the end; then `*error` is set, and
-/// cantle_iterator_status says so too: CANTLE_CORRUPTION, CANTLE_IO, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT. Threads:
-/// one at a time.
+/// Ownership: key and value are the iterator's, until it moves again or is freed. Errors: false, as
+/// at the end; then `*error` is set, and cantle_iterator_status returns the same status:
+/// CANTLE_CORRUPTION, CANTLE_IO, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT.
+/// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_iterator_next(
     iterator: *mut cantle_iterator,
@@ -242,7 +252,7 @@ pub unsafe extern "C" fn cantle_iterator_next(
     unsafe { go(iterator, Ok(Move::Next), key, value, error) }
 }
 
-/// To the previous pair, or from where a new iterator stands to the last.
+/// Moves to the previous pair; a new iterator moves to the last.
 ///
 /// Ownership: as cantle_iterator_next. Errors: as cantle_iterator_next. Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -256,7 +266,7 @@ pub unsafe extern "C" fn cantle_iterator_prev(
     unsafe { go(iterator, Ok(Move::Prev), key, value, error) }
 }
 
-/// To the first pair.
+/// Moves to the first pair.
 ///
 /// Ownership: as cantle_iterator_next. Errors: as cantle_iterator_next. Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -270,7 +280,7 @@ pub unsafe extern "C" fn cantle_iterator_first(
     unsafe { go(iterator, Ok(Move::First), key, value, error) }
 }
 
-/// To the last pair.
+/// Moves to the last pair.
 ///
 /// Ownership: as cantle_iterator_next. Errors: as cantle_iterator_next. Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -284,7 +294,7 @@ pub unsafe extern "C" fn cantle_iterator_last(
     unsafe { go(iterator, Ok(Move::Last), key, value, error) }
 }
 
-/// To the first pair at or behind `target`.
+/// Moves to the first pair at or after `target`.
 ///
 /// Ownership: as cantle_iterator_next; the target stays the caller's. Errors: as cantle_iterator_next. Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -300,11 +310,11 @@ pub unsafe extern "C" fn cantle_iterator_seek(
     unsafe { go(iterator, raw::bound(target, target_len, "key").map(Move::Seek), key, value, error) }
 }
 
-/// The pair under the iterator, as its last movement gave it: whether there is one, and its key and value, either of which nobody need ask
-/// for (NULL).
+/// The pair under the iterator, as of its last movement. Returns true if there is a pair, with its
+/// key and value; `key` and `value` may be NULL.
 ///
-/// Ownership: key and value are the iterator's, until it moves again or is freed. Errors: false for what is no iterator, was freed, or is
-/// in use. Threads: one at a time.
+/// Ownership: key and value are the iterator's, until it moves again or is freed. Errors: false for
+/// a handle that is no iterator, was freed, or is in use. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_iterator_pair(
     iterator: *mut cantle_iterator,
@@ -324,10 +334,11 @@ pub unsafe extern "C" fn cantle_iterator_pair(
     })
 }
 
-/// What became of the last movement: CANTLE_OK, also where there was no pair any more, or why it failed.
+/// Status of the last movement: CANTLE_OK, also if there was no pair any more, or the reason why it
+/// failed.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for what is no iterator, was freed, or is in use; CANTLE_FORKED.
-/// Threads: one at a time.
+/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for a handle that is no
+/// iterator, was freed, or is in use; CANTLE_FORKED. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_iterator_status(iterator: *mut cantle_iterator) -> cantle_status {
     quietly(CANTLE_INTERNAL, || {

@@ -39,11 +39,11 @@ pub enum cantle_part_kind {
 pub struct cantle_part {
     /// The type.
     pub kind: cantle_part_kind,
-    /// Of integers and booleans.
+    /// The value of an integer or a boolean.
     pub integer: i64,
-    /// Of floats.
+    /// The value of a float.
     pub number: f64,
-    /// Of byte strings and texts.
+    /// The value of a byte string or a text.
     pub bytes: cantle_slice,
 }
 
@@ -54,8 +54,8 @@ const NULL_PART: cantle_part = cantle_part {
     bytes: cantle_slice::NONE,
 };
 
-/// A composite key: parts that were appended, or read from a key. Freed by cantle_key_free. One thread at a time: another gets
-/// CANTLE_INVALID_ARGUMENT.
+/// A composite key: parts that were appended, or read from a key. Freed by cantle_key_free. For one
+/// thread at a time: another one gets CANTLE_INVALID_ARGUMENT.
 pub struct cantle_key {
     _opaque: [u8; 0],
 }
@@ -64,14 +64,14 @@ pub struct cantle_key {
 struct Key {
     parts: Vec<Part>,
     bytes: Vec<u8>,
-    /// Where the range of all keys that begin with the parts ends. Empty until somebody asks; then it stays as it is, as it is lent,
-    /// for as long as the parts do.
+    /// End of the range of all keys that begin with the parts. Empty until a caller asks for it.
+    /// Then it does not change as long as the parts do not, because it is lent.
     end: Vec<u8>,
-    /// How many levels of sequences within sequences there are.
+    /// Number of levels of sequences within sequences.
     depth: usize,
 }
 
-/// As many levels as a key can be read back with.
+/// Maximum number of levels: as many as cantle_key_parse reads.
 const DEPTH_MAX: usize = 32;
 
 fn depth_of(parts: &[Part]) -> usize {
@@ -83,7 +83,7 @@ fn depth_of(parts: &[Part]) -> usize {
 }
 
 impl Key {
-    /// Of parts that were read from these bytes, and so do not nest too deep.
+    /// A key of parts that were read from these bytes, and so do not nest too deep.
     fn of(parts: Vec<Part>, bytes: Vec<u8>) -> Self {
         let depth = depth_of(&parts);
         Self { parts, bytes, end: Vec::new(), depth }
@@ -102,14 +102,14 @@ fn alone(key: &OpenKey) -> Outcome<MutexGuard<'_, Key>> {
     key.0.try_lock().ok_or_else(|| Failure::invalid("the cantle_key is in use by another thread"))
 }
 
-/// Appends a part of this depth.
+/// Appends a part that has this depth.
 fn append(key: *mut cantle_key, part: Part, depth: usize) -> Outcome<()> {
     let key = handle::get::<OpenKey>(key)?;
     let mut key = alone(&key)?;
     if depth > DEPTH_MAX {
         return Err(Failure::invalid(format!("the key would nest deeper than {DEPTH_MAX} levels")));
     }
-    // A key is its parts' bytes one after another.
+    // The bytes of a key are those of its parts, one after another.
     let bytes = Builder::new().part(&part).finish();
     let len = key.bytes.len() + bytes.len();
     if len > KEY_BYTES_MAX {
@@ -124,7 +124,7 @@ fn append(key: *mut cantle_key, part: Part, depth: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// A key without parts.
+/// Creates a key without parts.
 ///
 /// Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL if there are too many handles. Threads: any.
 #[unsafe(no_mangle)]
@@ -132,10 +132,11 @@ pub unsafe extern "C" fn cantle_key_new() -> *mut cantle_key {
     quietly(null_mut(), || handle::create(OpenKey(Mutex::default())))
 }
 
-/// The parts of a key that was encoded from such.
+/// Reads the parts of an encoded key.
 ///
-/// Ownership: the key is the caller's, to be freed by cantle_key_free; the bytes are copied. Errors: NULL and CANTLE_INVALID_ARGUMENT if
-/// `bytes` are no composite key, are more than 65,536, or nest deeper than 32 levels. Threads: any.
+/// Ownership: the key is the caller's, to be freed by cantle_key_free; the bytes are copied.
+/// Errors: NULL and CANTLE_INVALID_ARGUMENT if `bytes` are no composite key, are longer than 1 MiB,
+/// or nest deeper than 32 levels. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_parse(
     bytes: *const c_void,
@@ -152,18 +153,19 @@ pub unsafe extern "C" fn cantle_key_parse(
     }
 }
 
-/// Frees a key. NULL is nothing to free.
+/// Frees a key. Does nothing for NULL.
 ///
-/// Ownership: the key and what it lent are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no key, or was freed. Threads: any.
+/// Ownership: the key and the bytes that it lent are gone afterwards. Errors:
+/// CANTLE_INVALID_ARGUMENT for a handle that is no key or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_free(key: *mut cantle_key) -> cantle_status {
     saying(|| handle::free::<OpenKey>(key))
 }
 
-/// Takes all parts out of a key.
+/// Removes all parts from a key.
 ///
-/// Ownership: what the key lent is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no key, was freed, or is in use. Threads: one
-/// at a time.
+/// Ownership: bytes that the key lent are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a
+/// handle that is no key, was freed, or is in use. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_clear(key: *mut cantle_key) -> cantle_status {
     saying(|| {
@@ -175,8 +177,9 @@ pub unsafe extern "C" fn cantle_key_clear(key: *mut cantle_key) -> cantle_status
 
 /// Appends a text in UTF-8 of `len` bytes.
 ///
-/// Ownership: the text is copied; what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT if it is not UTF-8, for handles and
-/// pointers that will not do, and if the key would be longer than 65,536 bytes, which is the longest that a store takes. Threads: one at a time.
+/// Ownership: the text is copied; bytes that the key lent before are gone. Errors:
+/// CANTLE_INVALID_ARGUMENT if the text is not UTF-8, for invalid handles and pointers, and if the
+/// key would be longer than 1 MiB, the maximum of a store. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_text(
     key: *mut cantle_key,
@@ -196,8 +199,9 @@ pub unsafe extern "C" fn cantle_key_text(
 
 /// Appends a byte string.
 ///
-/// Ownership: the bytes are copied; what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT for handles and pointers that will not
-/// do, and if the key would be too long. Threads: one at a time.
+/// Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+/// CANTLE_INVALID_ARGUMENT for invalid handles and pointers, and if the key would be too long.
+/// Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_bytes(
     key: *mut cantle_key,
@@ -216,8 +220,8 @@ pub unsafe extern "C" fn cantle_key_bytes(
 
 /// Appends an integer, or a time in microseconds since 1970-01-01T00:00:00Z.
 ///
-/// Ownership: what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT for a handle that will not do, and if the key would be too
-/// long. Threads: one at a time.
+/// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+/// invalid handle, and if the key would be too long. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_int(
     key: *mut cantle_key,
@@ -230,8 +234,8 @@ pub unsafe extern "C" fn cantle_key_int(
 
 /// Appends a float, which sorts by IEEE 754's total order.
 ///
-/// Ownership: what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT for a handle that will not do, and if the key would be too
-/// long. Threads: one at a time.
+/// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+/// invalid handle, and if the key would be too long. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_float(
     key: *mut cantle_key,
@@ -244,8 +248,8 @@ pub unsafe extern "C" fn cantle_key_float(
 
 /// Appends a boolean.
 ///
-/// Ownership: what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT for a handle that will not do, and if the key would be too
-/// long. Threads: one at a time.
+/// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+/// invalid handle, and if the key would be too long. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_bool(
     key: *mut cantle_key,
@@ -258,8 +262,8 @@ pub unsafe extern "C" fn cantle_key_bool(
 
 /// Appends a null, which sorts before everything else.
 ///
-/// Ownership: what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT for a handle that will not do, and if the key would be too
-/// long. Threads: one at a time.
+/// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+/// invalid handle, and if the key would be too long. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_null(
     key: *mut cantle_key,
@@ -271,9 +275,10 @@ pub unsafe extern "C" fn cantle_key_null(
 
 /// Appends all parts of another key as one part, a sequence within the sequence.
 ///
-/// Ownership: the other key's parts are copied; what the key lent before is gone. Errors: CANTLE_INVALID_ARGUMENT for handles that will not
-/// do, if both are the same, and if the key would be too long or nest deeper than 32 levels, which is as deep as cantle_key_parse reads.
-/// Threads: one at a time, for both.
+/// Ownership: the other key's parts are copied; bytes that the key lent before are gone. Errors:
+/// CANTLE_INVALID_ARGUMENT for invalid handles, if both are the same, and if the key would be too
+/// long or nest deeper than 32 levels, which is as deep as cantle_key_parse reads. Threads: one at
+/// a time, for both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_append_nested(
     key: *mut cantle_key,
@@ -296,10 +301,10 @@ pub unsafe extern "C" fn cantle_key_append_nested(
     }
 }
 
-/// The key's bytes, which sort as the parts do.
+/// The bytes of a key, which sort as the parts do.
 ///
-/// Ownership: the bytes are the key's, until a part is appended or it is cleared or freed. Errors: a slice of NULL for a handle that will not
-/// do. Threads: one at a time.
+/// Ownership: the bytes are the key's, until a part is appended or it is cleared or freed. Errors:
+/// a slice of NULL for an invalid handle. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_data(key: *const cantle_key) -> cantle_slice {
     quietly(cantle_slice::NONE, || {
@@ -309,10 +314,10 @@ pub unsafe extern "C" fn cantle_key_data(key: *const cantle_key) -> cantle_slice
     })
 }
 
-/// The range of every key that begins with these parts, the key itself included.
+/// The range of every key that begins with these parts, including the key itself.
 ///
-/// Ownership: the range points to the key's memory, until a part is appended or it is cleared or freed. Errors: CANTLE_INVALID_ARGUMENT for a
-/// handle that will not do. Threads: one at a time.
+/// Ownership: the range points to the key's memory, until a part is appended or it is cleared or
+/// freed. Errors: CANTLE_INVALID_ARGUMENT for an invalid handle. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_range(
     key: *mut cantle_key,
@@ -344,9 +349,10 @@ pub unsafe extern "C" fn cantle_key_range(
     }
 }
 
-/// How many parts a key has.
+/// Number of parts of a key.
 ///
-/// Ownership: nothing changes hands. Errors: 0 for what is no key, was freed, or is in use. Threads: one at a time.
+/// Ownership: nothing changes hands. Errors: 0 for a handle that is no key, was freed, or is in
+/// use. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_count(key: *const cantle_key) -> usize {
     quietly(0, || {
@@ -358,8 +364,9 @@ pub unsafe extern "C" fn cantle_key_count(key: *const cantle_key) -> usize {
 
 /// A part of a key; the first is number 0.
 ///
-/// Ownership: its bytes are the key's, until a part is appended or it is cleared or freed. Errors: CANTLE_INVALID_ARGUMENT if there are not so
-/// many, and for a handle that will not do; `*part` is a null then. Threads: one at a time.
+/// Ownership: its bytes are the key's, until a part is appended or it is cleared or freed. Errors:
+/// CANTLE_INVALID_ARGUMENT if there is no such part, and for an invalid handle; `*part` is a null
+/// then. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_part(
     key: *const cantle_key,
@@ -402,8 +409,9 @@ pub unsafe extern "C" fn cantle_key_part(
 
 /// The parts of a part that is a sequence, as a key of their own.
 ///
-/// Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL and CANTLE_INVALID_ARGUMENT if there is no such part, or it is
-/// no sequence, and for a handle that will not do. Threads: one at a time.
+/// Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL and
+/// CANTLE_INVALID_ARGUMENT if there is no such part, or it is no sequence, and for an invalid
+/// handle. Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_nested(
     key: *const cantle_key,

@@ -13,15 +13,16 @@ use cantle::Keyspace;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
-/// A named, ordered set of pairs within a store. Functions that take one take NULL for the keyspace named `default`, which every store
-/// has. Freed by cantle_keyspace_free. Every function may be called with it from any thread at any time.
+/// A named, ordered set of pairs within a store. Functions that take a keyspace take NULL for the
+/// one named `default`, which every store has. Freed by cantle_keyspace_free. Every function may be
+/// called with it from any thread at any time.
 pub struct cantle_keyspace {
     _opaque: [u8; 0],
 }
 
 pub(crate) struct OpenKeyspace {
     pub(crate) keyspace: Keyspace,
-    /// The store's number.
+    /// The number of the store.
     pub(crate) store: u64,
 }
 
@@ -31,13 +32,16 @@ impl Object for OpenKeyspace {
     const OF_A_STORE: bool = true;
 }
 
-/// The keyspace of this name, created if there is none. Layout and comparator of an existing one must be the same, or not given;
-/// other options take effect, save for `default`, which has those given at opening. `options` may be NULL: an existing
-/// keyspace keeps the settings that it has, and a new one gets the defaults.
+/// Returns the keyspace of this name. If there is none, creates it. If it exists, the layout and
+/// the comparator must be the existing ones or not be given. The other options take effect, except
+/// in `default`, which keeps those given at opening. `options` may be NULL: an existing keyspace
+/// then keeps its settings, and a new one gets the defaults.
 ///
-/// Ownership: the keyspace is the caller's, to be freed by cantle_keyspace_free, also after cantle_close; the options stay the
-/// caller's. Errors: NULL and CANTLE_OPTION_MISMATCH for another comparator, CANTLE_INVALID_ARGUMENT for options out of their range and
-/// names that are not 1 to 255 bytes of UTF-8, CANTLE_NO_KEYSPACE if it would have to be created in a read-only store. Threads: any.
+/// Ownership: the keyspace is the caller's, to be freed by cantle_keyspace_free, also after
+/// cantle_close; the options stay the caller's. Errors: NULL and CANTLE_OPTION_MISMATCH for another
+/// comparator, CANTLE_INVALID_ARGUMENT for options out of their range and names that are not 1 to
+/// 255 bytes of UTF-8, CANTLE_NO_KEYSPACE if the keyspace would have to be created in a read-only
+/// store. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_open(
     db: *mut cantle_db,
@@ -81,9 +85,10 @@ pub unsafe extern "C" fn cantle_keyspace_create(
     }
 }
 
-/// Frees the handle of a keyspace; the keyspace stays. NULL is nothing to free.
+/// Frees the handle of a keyspace; the keyspace stays. Does nothing for NULL.
 ///
-/// Ownership: the handle is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no keyspace, or was freed. Threads: any.
+/// Ownership: the handle is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that is
+/// no keyspace or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_free(keyspace: *mut cantle_keyspace) -> cantle_status {
     saying(|| handle::free::<OpenKeyspace>(keyspace))
@@ -91,8 +96,9 @@ pub unsafe extern "C" fn cantle_keyspace_free(keyspace: *mut cantle_keyspace) ->
 
 /// The name of a keyspace.
 ///
-/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for a handle that will
-/// not do, and for a name that holds a zero byte (made in another language); CANTLE_OUT_OF_MEMORY. Threads: any.
+/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and
+/// CANTLE_INVALID_ARGUMENT for an invalid handle, and for a name that contains a zero byte (made in
+/// another language); CANTLE_OUT_OF_MEMORY. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_name(
     keyspace: *mut cantle_keyspace,
@@ -102,11 +108,12 @@ pub unsafe extern "C" fn cantle_keyspace_name(
     unsafe { value(error, null_mut(), || text_of(handle::get::<OpenKeyspace>(keyspace)?.keyspace.name())) }
 }
 
-/// The names of all keyspaces, in order: texts, and NULL behind the last one. `count` may be NULL.
+/// The names of all keyspaces, in order: texts, and NULL after the last one. `count` may be NULL.
 ///
-/// Ownership: the array, with its texts, is one block that is the caller's, to be freed by one call of cantle_free. Errors: NULL and
-/// CANTLE_INVALID_ARGUMENT for a handle that will not do, and if a name holds a zero byte (made in another language); CANTLE_CLOSED,
-/// CANTLE_OUT_OF_MEMORY; `*count` is 0 then. Threads: any.
+/// Ownership: the array, with its texts, is one block that is the caller's, to be freed by one call
+/// of cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for an invalid handle, and if a name
+/// contains a zero byte (made in another language); CANTLE_CLOSED, CANTLE_OUT_OF_MEMORY; `*count`
+/// is 0 then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspaces(
     db: *mut cantle_db,
@@ -125,11 +132,11 @@ pub unsafe extern "C" fn cantle_keyspaces(
     }
 }
 
-/// Drops a keyspace with everything in it. Snapshots taken before still read it, through a handle from before; every other use of such
-/// a handle gives CANTLE_NO_KEYSPACE.
+/// Drops a keyspace and everything in it. Snapshots that were taken before can still read it,
+/// through a handle from before; every other use of such a handle returns CANTLE_NO_KEYSPACE.
 ///
-/// Ownership: handles of it are still to be freed. Errors: CANTLE_NO_KEYSPACE if there is none, CANTLE_INVALID_ARGUMENT for `default`;
-/// as cantle_put. Threads: any.
+/// Ownership: handles of the keyspace must still be freed. Errors: CANTLE_NO_KEYSPACE if there is
+/// none, CANTLE_INVALID_ARGUMENT for `default`; as cantle_put. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_drop(
     db: *mut cantle_db,
@@ -146,10 +153,12 @@ pub unsafe extern "C" fn cantle_keyspace_drop(
     }
 }
 
-/// Bytes of the application's own that are kept with the keyspace. Empty until set. `len` may be NULL.
+/// The metadata of a keyspace: bytes of the application that are stored with the keyspace. Empty
+/// until set. `len` may be NULL.
 ///
-/// Ownership: the bytes, with a zero byte behind them that does not count, are the caller's, to be freed by cantle_free. Errors: NULL and
-/// CANTLE_INVALID_ARGUMENT for a handle that will not do, CANTLE_OUT_OF_MEMORY. Threads: any.
+/// Ownership: the bytes, followed by a zero byte that does not count, are the caller's, to be freed
+/// by cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for an invalid handle,
+/// CANTLE_OUT_OF_MEMORY. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_metadata(
     keyspace: *mut cantle_keyspace,
@@ -168,10 +177,11 @@ pub unsafe extern "C" fn cantle_keyspace_metadata(
     }
 }
 
-/// Replaces the metadata of a keyspace; at most 64 KiB. Durable when this returns, and what was written before it is durable before it.
+/// Replaces the metadata of a keyspace, which has at most 64 KiB. The metadata is durable when this
+/// returns, and everything that was written before is durable before it.
 ///
-/// Ownership: the bytes are copied. Errors: CANTLE_INVALID_ARGUMENT if they are too many, CANTLE_NO_KEYSPACE, and as cantle_sync: then
-/// they may be replaced. Threads: any.
+/// Ownership: the bytes are copied. Errors: CANTLE_INVALID_ARGUMENT for more than 64 KiB,
+/// CANTLE_NO_KEYSPACE, and as cantle_sync: the metadata may have been replaced then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_set_metadata(
     keyspace: *mut cantle_keyspace,

@@ -11,19 +11,20 @@ use cantle::{Compression, KeyspaceOptions, LayoutOptions};
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 
-/// How blocks of tables are compressed.
+/// Compression of table blocks.
 #[repr(C)]
 pub enum cantle_compression {
-    /// As they are.
+    /// No compression.
     CANTLE_NO_COMPRESSION = 0,
     /// LZ4: fast, about half the size of text.
     CANTLE_LZ4 = 1,
-    /// Zstandard, at the level that goes with it: smaller, slower.
+    /// Zstandard, at the level that is given with it: smaller, slower.
     CANTLE_ZSTD = 2,
 }
 
-/// Options of a keyspace. Layout and comparator are fixed when it is created; the rest takes effect at each opening. What is wrong with
-/// a setting is told by the function that reads the options. A setting returns whether it was taken, which nobody need ask.
+/// Options of a keyspace. The layout and the comparator are fixed when the keyspace is created; the
+/// other options take effect at each opening. A setting returns a status, which may be ignored: the
+/// function that reads the options returns the error of a wrong setting.
 pub struct cantle_keyspace_options {
     _opaque: [u8; 0],
 }
@@ -63,9 +64,10 @@ pub unsafe extern "C" fn cantle_keyspace_options_new() -> *mut cantle_keyspace_o
     new(KeyspaceOptions::new())
 }
 
-/// Frees options of a keyspace. NULL is nothing to free.
+/// Frees options of a keyspace. Does nothing for NULL.
 ///
-/// Ownership: the options are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what are no such options, or were freed. Threads: any.
+/// Ownership: the options are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that is
+/// no options of a keyspace or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_options_free(
     options: *mut cantle_keyspace_options,
@@ -73,18 +75,21 @@ pub unsafe extern "C" fn cantle_keyspace_options_free(
     saying(|| handle::free::<OpenKeyspaceOptions>(options))
 }
 
-/// The layout: its name, or that with options that only this layout has, as `chunk` or `chunk:munks=false,chunk_bytes=1MiB`. Default:
-/// `chunk` for a new keyspace, whatever it has for an existing one, each with its defaults.
+/// Sets the layout: its name, or its name with options that only this layout has, such as `chunk`
+/// or `chunk:munks=false,chunk_bytes=1MiB`. Default: `chunk` for a new keyspace, and the existing
+/// layout for an existing one, each with its default options.
 ///
-/// The options of `chunk`: `chunk_bytes`, the size at which a chunk splits, 64KiB to 1GiB, 8MiB by default; `log_bytes`, a fixed limit of a
-/// chunk's log instead of the one that follows from the bound of space, none by default; `munk_log_bytes`, the same for a chunk that is
-/// in memory, by default `log_bytes` or else twenty chunks; `filter_partitions`, the parts of a full log's Bloom filter, 1 to 64, 16 by
-/// default; `munks`, whether popular chunks are kept in memory, and `recent_appends`, whether the last appends to logs are, both true by
-/// default.
+/// The options of `chunk`: `chunk_bytes`, the size at which a chunk splits, 64KiB to 1GiB, 8MiB by
+/// default; `log_bytes`, a fixed limit of a chunk's log instead of the one that follows from the
+/// bound on space, none by default; `munk_log_bytes`, the same for a chunk that is in memory, by
+/// default `log_bytes` or else twenty chunks; `filter_partitions`, the parts of a full log's Bloom
+/// filter, 1 to 64, 16 by default; `munks`, true if popular chunks are kept in memory, and
+/// `recent_appends`, true if the last appends to logs are, both true by default.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for what are no options of a keyspace, or were freed, and
-/// for a value that is not of its type (a text that names no layout, an enumerator, a handle); whether it is within its range is told
-/// where the options are read, which tells of the former once more. Threads: any.
+/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
+/// no options of a keyspace or was freed, and for a value that is not of its type (a text that
+/// names no layout, a number that is no enumerator, an invalid handle). The function that reads the
+/// options returns the error of such a value again, and checks the ranges of values. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_keyspace_options_layout(
     options: *mut cantle_keyspace_options,
@@ -96,7 +101,7 @@ pub unsafe extern "C" fn cantle_keyspace_options_layout(
     set(options, layout, KeyspaceOptions::layout)
 }
 
-/// The order of keys. Default: bytewise.
+/// Sets the order of keys. Default: bytewise.
 ///
 /// Ownership: the options keep the order; the caller frees its handle. Errors: as cantle_keyspace_options_layout. Threads: any.
 #[unsafe(no_mangle)]
@@ -108,8 +113,8 @@ pub unsafe extern "C" fn cantle_keyspace_options_comparator(
     set(options, order, KeyspaceOptions::comparator)
 }
 
-/// Compression of table blocks: a cantle_compression, and for CANTLE_ZSTD a level of 1 to 22, which the others ignore. Default:
-/// none.
+/// Sets the compression of table blocks: a cantle_compression, and for CANTLE_ZSTD a level of 1 to
+/// 22, which the others ignore. Default: none.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
 #[unsafe(no_mangle)]
@@ -127,7 +132,8 @@ pub unsafe extern "C" fn cantle_keyspace_options_compression(
     set(options, compression, KeyspaceOptions::compression)
 }
 
-/// Bytes on disk per live byte; above 1.1. Default: 1.5, or up to 3 while the data is small beside the memory budget.
+/// Sets the bound on the bytes on disk per live byte, at least 1.1. Default: 1.5, or up to 3 while
+/// the data is small compared to the memory budget.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
 #[unsafe(no_mangle)]
@@ -138,7 +144,7 @@ pub unsafe extern "C" fn cantle_keyspace_options_space_amplification(
     set(options, Ok(bound), KeyspaceOptions::space_amplification)
 }
 
-/// Whether popular single pairs of other chunks are cached. Default: yes.
+/// Caches popular single pairs of chunks that are not in memory, if `on`. Default: yes.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
 #[unsafe(no_mangle)]

@@ -1,16 +1,18 @@
-//! Cantle for C: what `include/cantle.h` declares. The header is written from these files by a test (`tests/header.rs`), so their comments
-//! are its documentation; `docs/bindings/c.md` tells how to use it.
+//! Cantle for C: the functions that `include/cantle.h` declares. A test (`tests/header.rs`) writes
+//! the header from these files, so their comments are its documentation. `docs/bindings/c.md`
+//! explains how to use it.
 //!
 //! ```text
 //!   db, keyspace, read, write, batch, snapshot, transaction, iterator, key, report, options, …    the interface, one concept a file
 //!      │
 //!   boundary      panics and failures become statuses and error objects
-//!   handle        typed handles, and which process made them;  token: what they are, numbers without a pointer to follow
-//!   raw  memory   what comes in and goes out by pointers
+//!   handle        typed handles, with the processes that made them;  token: their numbers, without a pointer to follow
+//!   raw  memory   arguments and results that are passed by pointers
 //! ```
 //!
-//! Every function does the same: what it is given is checked (`raw`, `handle`), the Rust interface does the work, and `boundary` tells what
-//! became of it. Nothing here keeps a lock while it calls the store, save for those of single iterators, batches, transactions and keys.
+//! Every function does the same: `raw` and `handle` check its arguments, the Rust interface does
+//! the work, and `boundary` turns the outcome into a status or an error object. No lock is held
+//! during a call of the store, except those of single iterators, batches, transactions and keys.
 #![expect(unsafe_code, reason = "the boundary to C: pointers come from others, and names are exported")]
 #![expect(non_camel_case_types, reason = "names of C")]
 #![expect(
@@ -24,7 +26,7 @@ mod failure;
 mod handle;
 mod raw;
 
-// In the order of the header, which has them as they are named here.
+// The header has the items in the order of these modules.
 pub mod version;
 
 pub mod error;

@@ -1,4 +1,4 @@
-//! Memory that the caller frees: of C's own `malloc`, so that the tools that watch it know of it.
+//! Memory that the caller frees: from C's own `malloc`, so that tools that watch it know of it.
 
 use crate::boundary::quietly;
 use crate::failure::{Failure, Outcome};
@@ -7,7 +7,7 @@ use crate::status::CANTLE_OUT_OF_MEMORY;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
-/// A copy for the caller, with a zero byte behind it.
+/// A copy for the caller, followed by a zero byte.
 #[inline]
 pub(crate) fn copy_of(bytes: &[u8]) -> Outcome<*mut c_char> {
     let block = allocate(bytes.len().saturating_add(1))?;
@@ -65,19 +65,23 @@ fn allocate(bytes: usize) -> Outcome<*mut u8> {
     Ok(block.cast())
 }
 
-/// How many handles of any kind this process has not freed yet: for tests that want to know of those which were forgotten, as no tool that
-/// watches memory can tell. Looks at all that there ever were at one time.
+/// Number of handles of any kind that this process has not freed yet. For tests that look for
+/// forgotten handles, which no tool that watches memory can find. Looks at as many slots as there
+/// ever were handles at one time.
 ///
-/// Ownership: nothing changes hands. Errors: none. Threads: any; what others do meanwhile may be counted or not.
+/// Ownership: nothing changes hands. Errors: none. Threads: any; handles that other threads create
+/// or free meanwhile may be counted or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_handle_count() -> usize {
     quietly(0, || Ok(handle::count()))
 }
 
-/// Frees what a function of this header says is to be freed by it. NULL is nothing to free.
+/// Frees memory that a function of this header says is to be freed by cantle_free. Does nothing for
+/// NULL.
 ///
-/// Ownership: `data` is gone afterwards. Errors: none; what did not come from this library, or was freed already, must not be
-/// given. A handle is not freed by this, and stays as it is. Threads: any.
+/// Ownership: `data` is gone afterwards. Errors: none; memory that did not come from this library,
+/// or was freed already, must not be given. A handle is not freed by this, and stays as it is.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_free(data: *mut c_void) {
     if handle::may_be_one(data) {

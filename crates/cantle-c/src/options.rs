@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! Options with which a store is opened.
 
 use crate::boundary::{quietly, saying};
 use crate::comparator::{OpenComparator, cantle_comparator};
@@ -13,20 +13,22 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// What an acknowledged write survives.
+/// Events that an acknowledged write survives.
 #[repr(C)]
 pub enum cantle_durability {
-    /// What the store was opened with.
+    /// The durability with which the store was opened.
     CANTLE_DEFAULT = 0,
-    /// Nothing until the next checkpoint; after any crash the store is a consistent prefix of what was written.
+    /// Nothing until the next checkpoint; after any crash the store is a consistent prefix of the
+    /// writes.
     CANTLE_BUFFERED = 1,
-    /// The end of the process, however sudden; after a power loss a consistent prefix. The default of a store.
+    /// The end of the process, however sudden; after a power failure the store is a consistent
+    /// prefix of the writes. The default of a store.
     CANTLE_PROCESS = 2,
-    /// Power loss.
+    /// A power failure.
     CANTLE_SYNC = 3,
 }
 
-/// A durability as C gives it; `None` for the store's own.
+/// The durability for a number from C; `None` for that of the store.
 pub(crate) fn durability_of(number: c_int) -> Outcome<Option<Durability>> {
     const DEFAULT: c_int = cantle_durability::CANTLE_DEFAULT as c_int;
     const BUFFERED: c_int = cantle_durability::CANTLE_BUFFERED as c_int;
@@ -41,14 +43,16 @@ pub(crate) fn durability_of(number: c_int) -> Outcome<Option<Durability>> {
     }
 }
 
-/// Options of a store: settings with defaults, each of which may be set once or more before cantle_open or cantle_repair reads them.
-/// What is wrong with a setting is told there. A setting returns whether it was taken, which nobody need ask.
+/// Options of a store: settings with defaults, each of which may be set once or more before
+/// cantle_open or cantle_repair reads them. A setting returns a status, which may be ignored: the
+/// function that reads the options returns the error of a wrong setting.
 pub struct cantle_options {
     _opaque: [u8; 0],
 }
 
-/// Settings, and what was wrong with the first that was. Setting one makes them anew, without a lock: none can be left locked in a
-/// forked child, and what is replaced (a comparator, with its `destroy` in C) goes while nothing is held.
+/// Settings, and the failure of the first wrong one. Setting one copies them all, without a lock:
+/// none can be left locked in a forked child, and a replaced value (a comparator, with its
+/// `destroy` in C) is dropped while nothing is locked.
 pub(crate) struct Settings<T>(ArcSwap<Given<T>>);
 
 #[derive(Clone)]
@@ -70,7 +74,8 @@ impl<T: Clone> Settings<T> {
         }
     }
 
-    /// Sets what is right, or remembers what is wrong, to be told by whoever reads the options, and tells it as well.
+    /// Sets a right value. Records the failure of a wrong one for the function that reads the
+    /// options, and returns it as well.
     pub(crate) fn set<V: Clone>(&self, value: Outcome<V>, set: impl Fn(T, V) -> T) -> Outcome<()> {
         let told = value.as_ref().map_err(|failure| {
             let message = &failure.0.message;
@@ -93,7 +98,7 @@ struct OpenOptions(Settings<Options>);
 impl Object for OpenOptions {
     type Opaque = cantle_options;
     const NAME: &'static str = "cantle_options";
-    // They may hold a cantle_resources.
+    // Options may hold a cantle_resources.
     const OF_A_STORE: bool = true;
 }
 
@@ -111,7 +116,7 @@ fn set<V: Clone>(
     saying(|| handle::get::<OpenOptions>(options)?.0.set(value, set))
 }
 
-/// The default options.
+/// Creates options with the defaults.
 ///
 /// Ownership: the options are the caller's, to be freed by cantle_options_free. Errors: NULL if there are too many handles.
 /// Threads: any.
@@ -120,20 +125,22 @@ pub unsafe extern "C" fn cantle_options_new() -> *mut cantle_options {
     quietly(null_mut(), || handle::create(OpenOptions(Settings::new(Options::new()))))
 }
 
-/// Frees options. Stores that were opened with them do not need them. NULL is nothing to free.
+/// Frees options. Stores that were opened with them do not need them. Does nothing for NULL.
 ///
-/// Ownership: the options are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what are no options, or were freed. Threads: any.
+/// Ownership: the options are gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that is
+/// no options or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_options_free(options: *mut cantle_options) -> cantle_status {
     saying(|| handle::free::<OpenOptions>(options))
 }
 
-/// Bytes of memory for everything that the store caches and buffers. Default: a quarter of the memory of the machine or of its
-/// control group, at most 4 GiB.
+/// Sets the memory budget: bytes of memory for everything that the store caches and buffers.
+/// Default: a quarter of the memory of the machine or of its control group, at most 4 GiB.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for what are no options, or were freed, CANTLE_FORKED, and
-/// CANTLE_INVALID_ARGUMENT for a value that is not of its type (an enumerator, a handle); whether it is within its range is told by
-/// cantle_open, which tells of the former once more. Threads: any.
+/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
+/// no options or was freed, and for a value that is not of its type (a number that is no
+/// enumerator, an invalid handle); CANTLE_FORKED. cantle_open returns the error of such a value
+/// again, and checks the ranges of values. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_options_memory_budget(
     options: *mut cantle_options,
@@ -142,7 +149,8 @@ pub unsafe extern "C" fn cantle_options_memory_budget(
     set(options, Ok(bytes), Options::memory_budget)
 }
 
-/// What an acknowledged write survives: a cantle_durability. Default: CANTLE_PROCESS.
+/// Sets the events that an acknowledged write survives: a cantle_durability. Default:
+/// CANTLE_PROCESS.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -155,7 +163,7 @@ pub unsafe extern "C" fn cantle_options_durability(
     })
 }
 
-/// Whether to create the store if there is none. Default: yes.
+/// Creates the store if there is none, if `on`. Default: yes.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -166,7 +174,7 @@ pub unsafe extern "C" fn cantle_options_create_if_missing(
     set(options, Ok(on), Options::create_if_missing)
 }
 
-/// Whether an existing store is an error. Default: no.
+/// Makes opening an existing store an error, if `on`. Default: no.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -177,9 +185,10 @@ pub unsafe extern "C" fn cantle_options_error_if_exists(
     set(options, Ok(on), Options::error_if_exists)
 }
 
-/// Whether a store may be created in a directory that holds other files, of no store that is known, and cantle_repair says
-/// CANTLE_NOT_FOUND of such a directory. Default: no, since most often the path is a mistake. A store leaves alone what is not its own in
-/// either case; a directory of another kind of store is always refused.
+/// Allows to create a store in a directory that holds other files, if `on`, as long as these belong
+/// to no known kind of store. cantle_repair then returns CANTLE_NOT_FOUND for such a directory.
+/// Default: no, since most often the path is a mistake. In either case a store does not touch files
+/// that are not its own, and a directory of another kind of store is refused.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -190,9 +199,10 @@ pub unsafe extern "C" fn cantle_options_beside_other_files(
     set(options, Ok(on), Options::beside_other_files)
 }
 
-/// Whether cantle_repair keeps what was written since the last checkpoint where nothing proves that all of it reached the disk: the
-/// process was killed, and its volume unmounted since, or the power failed. Default: no. Some of these writes may be missing between
-/// those that are kept. Has no effect on an opening, which gives them up for good if it is for writing.
+/// Makes cantle_repair keep writes since the last checkpoint, if `on`, even if nothing proves that
+/// all of them reached the disk: because the process was killed and its volume was unmounted since,
+/// or because the power failed. Default: no. Writes between those that are kept may be missing. Has
+/// no effect on an opening, which gives these writes up for good if it is for writing.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -203,8 +213,8 @@ pub unsafe extern "C" fn cantle_options_keep_left_behind(
     set(options, Ok(on), Options::keep_left_behind)
 }
 
-/// Reads only: writes fail, nothing on disk changes, and any number of readers may have the store open at once, but no writer.
-/// Default: no.
+/// Opens the store for reading only, if `on`: writes fail, and nothing on disk changes. Any number
+/// of readers may have the store open at once, but no writer. Default: no.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -212,7 +222,8 @@ pub unsafe extern "C" fn cantle_options_read_only(options: *mut cantle_options, 
     set(options, Ok(on), Options::read_only)
 }
 
-/// Threads for rebalances, splits and checkpoints. Default: half the cores, at least one, at most four.
+/// Sets the number of threads for rebalances. Three more threads make checkpoints, split chunks,
+/// and do periodic work. Default: half the cores, at least 1 and at most 4.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -223,8 +234,9 @@ pub unsafe extern "C" fn cantle_options_background_threads(
     set(options, Ok(threads), Options::background_threads)
 }
 
-/// The longest time between checkpoints while there is something to make durable, in milliseconds. Default: 5000. Shorter loses
-/// less at a power loss and syncs more often.
+/// Sets the longest time between checkpoints while there is something to make durable, in
+/// milliseconds. Default: 5000. A shorter time loses fewer writes in a power failure, and costs
+/// more syncs.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -235,9 +247,12 @@ pub unsafe extern "C" fn cantle_options_checkpoint_interval_ms(
     set(options, Ok(Duration::from_millis(milliseconds)), Options::checkpoint_interval)
 }
 
-/// Gives the store a write buffer: a mapped file that collects appends to logs, so that many of them take one system call. A
-/// killed process loses nothing of it. Default: yes. The first store of a process that makes a write buffer installs a handler of
-/// SIGBUS, which stays until the process ends and passes on what is not its own. Where each store opens without, there is none.
+/// Gives the store a write buffer, if `on`: a mapped file that collects appends to logs, so that
+/// many of them take one system call. If the process is killed, buffered appends are kept like
+/// written ones. Default: yes. The first store of a process that makes a write buffer installs a
+/// handler of SIGBUS. The handler stays until the process ends, and passes signals that are not
+/// about write buffers to the handler that was installed before. If every store is opened without a
+/// write buffer, no handler is installed.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -248,7 +263,8 @@ pub unsafe extern "C" fn cantle_options_write_buffer(
     set(options, Ok(on), Options::write_buffer)
 }
 
-/// Shares budget and threads with other stores; then cantle_options_memory_budget and cantle_options_background_threads have no effect.
+/// Shares a memory budget and threads with other stores. cantle_options_memory_budget and
+/// cantle_options_background_threads then have no effect.
 ///
 /// Ownership: the options keep the resources; the caller frees its handle. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -260,9 +276,11 @@ pub unsafe extern "C" fn cantle_options_resources(
     set(options, shared, Options::resources)
 }
 
-/// Options of the keyspace named `default`, as they are now. Default: those of cantle_keyspace_options_new.
+/// Sets the options of the keyspace named `default`, as they are now. Default: those of
+/// cantle_keyspace_options_new.
 ///
-/// Ownership: they are copied. Errors: as cantle_options_memory_budget. Threads: any.
+/// Ownership: the options of the keyspace are copied. Errors: as cantle_options_memory_budget.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_options_default_keyspace(
     options: *mut cantle_options,
@@ -271,7 +289,8 @@ pub unsafe extern "C" fn cantle_options_default_keyspace(
     set(options, read_keyspace_options(keyspace_options), Options::default_keyspace)
 }
 
-/// Registers a comparator, so that keyspaces that were created with one of its name can be opened. May be called for several.
+/// Registers a comparator, so that keyspaces that were created with a comparator of this name can
+/// be opened. May be called for several.
 ///
 /// Ownership: the options keep the order; the caller frees its handle. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]

@@ -1,8 +1,9 @@
-//! What comes in and goes out by pointers.
+//! Arguments and results that are passed by pointers.
 //!
-//! The header states the contract once: what is given by pointer and length is readable for so long, texts end with a zero byte, and
-//! what results are written to is writable, all for the time of the call. `NULL` and impossible lengths are found out here; nobody can find out
-//! whether another pointer is right, which is why every function of the interface is `unsafe`.
+//! The header states the contract once, all for the time of the call: data given by pointer and
+//! length is readable, texts end with a zero byte, and places of results are writable. This module
+//! finds `NULL` and impossible lengths. Nothing can find out if another pointer is right, which is
+//! why every function of the interface is `unsafe`.
 
 use crate::failure::{Failure, Outcome};
 use cantle::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -10,11 +11,12 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The longest bound of a range: behind the longest key there is room for one that ends right after it.
+/// Maximum length of a bound of a range: one byte more than the longest key, for a bound right
+/// after that key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
-/// At most `max` bytes that a caller lends. A length that nothing can have is refused before anything is read, as a caller gives it by
-/// mistake (a negative number, or what was never set).
+/// At most `max` bytes of the caller. An impossible length is refused before anything is read: the
+/// caller gave it by mistake (a negative number, or a variable that was never set).
 ///
 /// # Safety
 ///
@@ -36,7 +38,7 @@ fn null(what: &str, len: usize) -> Failure {
     Failure::invalid(format!("the {what} is NULL, but {len} bytes long"))
 }
 
-/// A key that a caller lends.
+/// A key of the caller.
 ///
 /// # Safety
 ///
@@ -47,7 +49,7 @@ pub(crate) unsafe fn key<'a>(data: *const c_void, len: usize) -> Outcome<&'a [u8
     unsafe { bytes(data, len, KEY_BYTES_MAX, "key") }
 }
 
-/// A bound of a range that a caller lends, or a key to seek.
+/// A bound of a range of the caller, or a key to seek.
 ///
 /// # Safety
 ///
@@ -58,7 +60,7 @@ pub(crate) unsafe fn bound<'a>(data: *const c_void, len: usize, what: &str) -> O
     unsafe { bytes(data, len, BOUND_BYTES_MAX, what) }
 }
 
-/// A value that a caller lends.
+/// A value of the caller.
 ///
 /// # Safety
 ///
@@ -69,7 +71,7 @@ pub(crate) unsafe fn value<'a>(data: *const c_void, len: usize, what: &str) -> O
     unsafe { bytes(data, len, VALUE_BYTES_MAX, what) }
 }
 
-/// A text that a caller lends.
+/// A text of the caller.
 ///
 /// # Safety
 ///
@@ -80,7 +82,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Outcome<&'a st
     text.to_str().map_err(|_| Failure::invalid(format!("the {what} is not UTF-8")))
 }
 
-/// A path that a caller lends: any bytes.
+/// A path of the caller: any bytes.
 ///
 /// # Safety
 ///
@@ -102,11 +104,11 @@ unsafe fn c_str<'a>(text: *const c_char, what: &str) -> Outcome<&'a CStr> {
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// Where a result goes.
+/// The place of a result.
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// A result that the caller may not want. Until it is there, `initially` is.
+    /// A result that the caller may not want. Its place holds `initially` until the result is set.
     ///
     /// # Safety
     ///
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
     use std::ptr::null;
 
-    /// Nothing of it is read: there is one byte only.
+    /// No byte is read: only one is there.
     #[test]
     fn what_is_too_long_is_refused_before_it_is_read() {
         let data = b"k".as_ptr().cast();

@@ -1,4 +1,4 @@
-//! Look-ups: in a store as it is; in a snapshot; in a transaction. All go through the same three steps.
+//! Look-ups in a store, in a snapshot, and in a transaction. All use the same three functions.
 
 use crate::boundary::status;
 use crate::db::{Target, cantle_db, on};
@@ -11,9 +11,9 @@ use crate::status::cantle_status;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
-/// What values are looked up in.
+/// An object in which values are looked up.
 pub(crate) trait Lookup {
-    /// Lends the key's value to `read`; `None` if the key is absent.
+    /// Calls `read` with the key's value; `None` if the key is absent.
     fn lend<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Outcome<Option<T>>;
 }
 
@@ -24,11 +24,11 @@ impl Lookup for Target {
     }
 }
 
-/// The value as a new block.
+/// Returns the value as a new block.
 ///
 /// # Safety
 ///
-/// `key` is as [`raw::key`] wants it, the others as [`Out`] does.
+/// `key` meets the conditions of [`raw::key`], the other pointers those of [`Out`].
 #[inline]
 pub(crate) unsafe fn get(
     source: Outcome<impl Lookup>,
@@ -50,7 +50,7 @@ pub(crate) unsafe fn get(
     Ok(())
 }
 
-/// As much of the value as there is room for, and how long it is.
+/// Copies as much of the value as there is room for, and returns the length of the value.
 ///
 /// # Safety
 ///
@@ -86,7 +86,7 @@ pub(crate) unsafe fn get_into(
     Ok(())
 }
 
-/// Whether the key is there.
+/// Tests if the key has a value.
 ///
 /// # Safety
 ///
@@ -101,12 +101,14 @@ pub(crate) unsafe fn contains(
     unsafe { get_into(source, key, key_len, null_mut(), 0, null_mut(), found) }
 }
 
-/// The key's value, in a new block with a zero byte behind it that does not count; `*value` is NULL if the key is absent, which is no
-/// error. Never waits for writers. `keyspace` may be NULL for the default one, and `value_len` NULL if nobody asks.
+/// Returns the key's value, in a new block and followed by a zero byte that does not count.
+/// `*value` is NULL if the key is absent, which is no error. Never waits for writers. `keyspace`
+/// may be NULL for the default one, and `value_len` may be NULL.
 ///
-/// Ownership: the block is the caller's, to be freed by cantle_free. Errors: CANTLE_CORRUPTION if what is touched is damaged; other
-/// keys stay readable; CANTLE_IO, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. `*value` is NULL
-/// then. Threads: any.
+/// Ownership: the block is the caller's, to be freed by cantle_free. Errors: CANTLE_CORRUPTION if
+/// the read needs damaged bytes; other keys stay readable; CANTLE_IO, CANTLE_CLOSED,
+/// CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. `*value` is NULL then.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_get(
     db: *mut cantle_db,
@@ -121,8 +123,10 @@ pub unsafe extern "C" fn cantle_get(
     unsafe { status(error, || get(Target::of(db, keyspace), key, key_len, value, value_len)) }
 }
 
-/// Copies the key's value into the caller's buffer. `*found` says whether the key is there, `*value_len` (which may be NULL) how long
-/// its value is: if that is more than `capacity`, the buffer has the first `capacity` bytes. `buffer` may be NULL, to ask for the length.
+/// Copies the key's value into the caller's buffer. `*found` is true if the key has a value, and
+/// `*value_len` is the length of the value; `value_len` may be NULL. If the length is more than
+/// `capacity`, the buffer has the first `capacity` bytes. `buffer` may be NULL, to ask for the
+/// length.
 ///
 /// Ownership: the buffer stays the caller's. Errors: as cantle_get. Threads: any.
 #[unsafe(no_mangle)]
@@ -143,7 +147,7 @@ pub unsafe extern "C" fn cantle_get_into(
     }
 }
 
-/// Whether the key has a value.
+/// Tests if the key has a value: `*found` is true then.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_get; `*found` is false then. Threads: any.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! What a store says of itself: statistics, the chunk map, verification, repair. Long ones come as JSON.
+//! Reports of a store: statistics, the chunk map, verification, repair. Long ones are JSON.
 
 use crate::boundary::{status, value};
 use crate::db::{OpenDb, Target, cantle_db, on};
@@ -17,7 +17,8 @@ use std::fmt::Write as _;
 use std::ops::Bound;
 use std::ptr::null_mut;
 
-/// Told now and then how far a repair is: bytes of files read, about how many will be, and pairs saved. It must neither throw nor jump out.
+/// Called from time to time with the progress of a repair: bytes of files read, about how many will
+/// be read, and pairs saved. Must neither throw nor jump out.
 pub type cantle_progress_fn =
     Option<unsafe extern "C" fn(user: *mut c_void, bytes: u64, total_bytes: u64, pairs: u64)>;
 
@@ -25,7 +26,7 @@ fn text_of(value: &Value) -> Outcome<*mut c_char> {
     copy_of(&serde_json::to_vec(value)?)
 }
 
-/// The statistics, with times as numbers of nanoseconds.
+/// The statistics, with durations as numbers of nanoseconds.
 fn stats_of(stats: &Stats) -> Outcome<Value> {
     let Value::Object(members) = serde_json::to_value(stats)? else {
         return Err(Failure::from(Error::InvalidArgument("the statistics are no object".into())));
@@ -37,21 +38,21 @@ fn stats_of(stats: &Stats) -> Outcome<Value> {
     Ok(Value::Object(plain.collect::<Map<_, _>>()))
 }
 
-/// A time as `serde` writes it.
+/// A duration as `serde` writes it.
 fn nanos_of(value: &Value) -> Option<u64> {
     let members = value.as_object().filter(|members| members.len() == 2)?;
     let (secs, nanos) = (members.get("secs")?.as_u64()?, members.get("nanos")?.as_u64()?);
     secs.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
-/// The number with this name: members of objects are reached by dots, keyspaces by their names.
+/// The number with this name. Members of objects are reached by dots, and keyspaces by their names.
 fn number_of(stats: &Value, name: &str) -> Outcome<u64> {
     let unknown = || Failure::invalid(format!("the statistics have no number named {name:?}"));
     let mut at = stats;
     let mut rest = name;
     loop {
         if let Value::Array(keyspaces) = at {
-            // Names may hold dots, so the longest that fits counts.
+            // Names may contain dots, so the longest name that fits counts.
             let named = |keyspace: &&Value| {
                 keyspace
                     .get("name")
@@ -138,22 +139,22 @@ fn repair_of(report: &RepairReport) -> Value {
     })
 }
 
-/// Counters and sizes of the store and each keyspace, as a JSON object: the fields of `Stats` in Rust, with times in nanoseconds (and so
-/// named). Takes microseconds.
+/// Counters and sizes of the store and of each keyspace, as a JSON object: the fields of `Stats` in
+/// Rust, with durations in nanoseconds (and named so). Takes microseconds.
 ///
-/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for a handle that will not do,
-/// CANTLE_OUT_OF_MEMORY. Threads: any.
+/// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and
+/// CANTLE_INVALID_ARGUMENT for an invalid handle, CANTLE_OUT_OF_MEMORY. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_stats(db: *mut cantle_db, error: *mut *mut cantle_error) -> *mut c_char {
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe { value(error, null_mut(), || text_of(&stats_of(&handle::get::<OpenDb>(db)?.db.stats())?)) }
 }
 
-/// One number of the statistics by its name, as "disk_bytes", "memory_used", "open_time_nanos", "memory.rows.used" or
-/// "keyspaces.default.live_bytes".
+/// One number of the statistics by its name, such as "disk_bytes", "memory_used",
+/// "open_time_nanos", "memory.rows.used" or "keyspaces.default.live_bytes".
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number, for NULL and for a handle that will not
-/// do; CANTLE_FORKED; `*number` is 0 then. Threads: any.
+/// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number,
+/// for NULL and for an invalid handle; CANTLE_FORKED; `*number` is 0 then. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_stat(
     db: *mut cantle_db,
@@ -172,8 +173,10 @@ pub unsafe extern "C" fn cantle_stat(
     }
 }
 
-/// The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of objects: `start_hex` (the smallest possible
-/// key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `garbage_bytes`, `tables`, `segments`, `resident_bytes`, `heat`. `keyspace` may be NULL for the default one.
+/// The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of
+/// objects: `start_hex` (the smallest possible key, in hexadecimal digits), `level`, `table_bytes`,
+/// `log_bytes`, `garbage_bytes`, `tables`, `segments`, `resident_bytes`, `heat`. `keyspace` may be
+/// NULL for the default one.
 ///
 /// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
 /// CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. Threads: any.
@@ -201,14 +204,17 @@ pub unsafe extern "C" fn cantle_regions(
     }
 }
 
-/// Reads and checks every file of the store. `*damaged` (which may be NULL) is the number of damaged places, 0 if the store is sound; damage
-/// is no error of this function. `*first` (which may be NULL) tells of the first of them as an error would, by cantle_error_path,
-/// cantle_error_offset and cantle_error_message; it is NULL if there is none. `*report` (which may be NULL) is a JSON object: `ok`, `files`,
-/// `bytes`, `entries`, `damage` with `path`, `offset` and `message`, and `unknown_files`, which are harmless.
+/// Reads and checks every file of the store. `*damaged` is the number of damaged places, 0 if the
+/// store is sound; damage is not an error of this function. `*first` describes the first damage as
+/// an error does, by cantle_error_path, cantle_error_offset and cantle_error_message; it is NULL if
+/// there is none. `*report` is a JSON object: `ok`, `files`, `bytes`, `entries`, `damage` with
+/// `path`, `offset` and `message`, and `unknown_files`, which are harmless. `damaged`, `first` and
+/// `report` may be NULL.
 ///
-/// Ownership: the text is the caller's, to be freed by cantle_free; so is `*first`, by cantle_error_free. Errors: CANTLE_CLOSED, CANTLE_IO,
-/// CANTLE_INVALID_ARGUMENT for a handle that will not do, CANTLE_FORKED, CANTLE_OUT_OF_MEMORY; `*first` and `*report` are NULL then.
-/// Threads: any; the store may be used meanwhile.
+/// Ownership: the text is the caller's, to be freed by cantle_free; so is `*first`, by
+/// cantle_error_free. Errors: CANTLE_CLOSED, CANTLE_IO, CANTLE_INVALID_ARGUMENT for an invalid
+/// handle, CANTLE_FORKED, CANTLE_OUT_OF_MEMORY; `*first` and `*report` are NULL then. Threads: any;
+/// the store may be used meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_verify(
     db: *mut cantle_db,
@@ -242,11 +248,12 @@ pub unsafe extern "C" fn cantle_verify(
     }
 }
 
-/// Removes the store in directory `path`, damaged or not, with everything in it. Files that are not the store's stay, and so does the
-/// directory. No error if there is no store.
+/// Removes the store in directory `path`, damaged or not, and everything in it. The directory
+/// stays, and so do files that are not the store's. Succeeds if there is no store.
 ///
-/// Ownership: nothing changes hands. Errors: CANTLE_LOCKED if the store is open, CANTLE_NOT_A_STORE for a file or another kind of store,
-/// CANTLE_IO if a file cannot be removed: then the store does not open any more, and removing it can be tried again. Threads: any.
+/// Ownership: nothing changes hands. Errors: CANTLE_LOCKED if the store is open, CANTLE_NOT_A_STORE
+/// for a file or another kind of store, CANTLE_IO if a file cannot be removed: then the store
+/// cannot be opened any more; call this again to remove the rest. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_destroy(path: *const c_char, error: *mut *mut cantle_error) -> cantle_status {
     // SAFETY: the caller keeps to the header (see `raw`).
@@ -257,16 +264,20 @@ pub unsafe extern "C" fn cantle_destroy(path: *const c_char, error: *mut *mut ca
     }
 }
 
-/// Saves what is left of the damaged store in directory `source` into a new store in directory `target`, which must not exist. Nothing in
-/// `source` is changed. `options` are those of the new store, and have the comparators of its keyspaces; NULL for the defaults. `progress` may
-/// be NULL; `user` is handed to it. `*complete` (which may be NULL) says whether the new store has everything that the old one had. `*report`
-/// (which may be NULL) is a JSON object: `ok`, `pairs`, `keyspaces`, `files`, `bytes`, `damage`, `damage_untold`, `left_out`, `uncertain`
-/// (ranges of keys whose newest value may be lost), `uncertain_untold`, `notes`.
+/// Saves the remains of the damaged store in directory `source` into a new store in directory
+/// `target`, which must not exist. Nothing in `source` is changed. `options` are those of the new
+/// store, and have the comparators of its keyspaces; NULL for the defaults. `progress` may be NULL;
+/// it is called with `user`. `*complete` is true if the new store has everything that the old one
+/// had. `*report` is a JSON object: `ok`, `pairs`, `keyspaces`, `files`, `bytes`, `damage`,
+/// `damage_untold`, `left_out`, `uncertain` (ranges of keys whose newest value may be lost),
+/// `uncertain_untold`, `notes`. `complete` and `report` may be NULL.
 ///
-/// Ownership: the text is the caller's, to be freed by cantle_free; `user` stays the caller's. Errors: damage is in the report, not an error.
-/// CANTLE_ALREADY_EXISTS, CANTLE_NOT_FOUND, CANTLE_NOT_A_STORE, CANTLE_LOCKED if the store is open, CANTLE_OPTION_MISMATCH for a comparator that
-/// is not registered, CANTLE_CORRUPTION if no file says whose it is, and what writing may fail with; the new store is not complete then: remove it.
-/// Threads: any; `progress` is called in this thread.
+/// Ownership: the text is the caller's, to be freed by cantle_free; `user` stays the caller's.
+/// Errors: damage is in the report, and not an error. CANTLE_ALREADY_EXISTS, CANTLE_NOT_FOUND,
+/// CANTLE_NOT_A_STORE, CANTLE_LOCKED if the store is open, CANTLE_OPTION_MISMATCH for a comparator
+/// that is not registered, CANTLE_CORRUPTION if no file tells to which store it belongs, and errors
+/// of writing; the new store is not complete then: remove it. Threads: any; `progress` is called in
+/// this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_repair(
     source: *const c_char,

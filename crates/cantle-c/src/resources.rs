@@ -17,14 +17,16 @@ pub(crate) struct OpenResources(pub(crate) Resources);
 impl Object for OpenResources {
     type Opaque = cantle_resources;
     const NAME: &'static str = "cantle_resources";
-    // They have threads.
+    // Resources have threads.
     const OF_A_STORE: bool = true;
 }
 
-/// One budget in bytes and one pool of threads for every store that is opened with these resources.
+/// Creates one memory budget in bytes and one pool of threads, for every store that is opened with
+/// these resources.
 ///
-/// Ownership: the resources are the caller's, to be freed by cantle_resources_free, at once if need be: stores keep what they need.
-/// Errors: NULL if there are too many handles; numbers that will not do are told by cantle_open. Threads: any.
+/// Ownership: the resources are the caller's, to be freed by cantle_resources_free, even at once:
+/// stores keep the parts that they need. Errors: NULL if there are too many handles; cantle_open
+/// returns the error of numbers out of their range. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_resources_new(
     memory_budget: u64,
@@ -39,10 +41,10 @@ pub unsafe extern "C" fn cantle_resources_new(
     }
 }
 
-/// Frees resources. Stores that were opened with them keep them. NULL is nothing to free.
+/// Frees resources. Stores that were opened with them keep them. Does nothing for NULL.
 ///
-/// Ownership: the handle is gone afterwards; threads end with the last store. Errors: CANTLE_INVALID_ARGUMENT for what are no resources,
-/// or were freed. Threads: any.
+/// Ownership: the handle is gone afterwards; threads end with the last store. Errors:
+/// CANTLE_INVALID_ARGUMENT for a handle that is no resources or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_resources_free(resources: *mut cantle_resources) -> cantle_status {
     saying(|| handle::free::<OpenResources>(resources))

@@ -12,7 +12,8 @@ use cantle::Snapshot;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
-/// A store, with all its keyspaces, as it was when the snapshot was taken. While it lives, the versions that it sees are kept. Freed by
+/// A consistent view of a store, with all its keyspaces, as it was when the snapshot was taken.
+/// While a snapshot is open, the store keeps the versions that it sees. Freed by
 /// cantle_snapshot_free. Every function may be called with it from any thread at any time.
 pub struct cantle_snapshot {
     _opaque: [u8; 0],
@@ -20,7 +21,7 @@ pub struct cantle_snapshot {
 
 pub(crate) struct OpenSnapshot {
     pub(crate) snapshot: Snapshot,
-    /// Whether the default keyspace is in bytewise order.
+    /// True if the default keyspace is in bytewise order.
     pub(crate) bytewise: bool,
 }
 
@@ -52,10 +53,11 @@ impl Lookup for At {
     }
 }
 
-/// The store as it is now, for as long as the snapshot lives. Waits for writes that are under way, a matter of microseconds.
+/// Takes a snapshot of the store as it is now. Waits some microseconds for the writes that are
+/// under way.
 ///
-/// Ownership: the snapshot is the caller's, to be freed by cantle_snapshot_free, also after cantle_close. Errors: NULL and
-/// CANTLE_INVALID_ARGUMENT for a handle that will not do. Threads: any.
+/// Ownership: the snapshot is the caller's, to be freed by cantle_snapshot_free, also after
+/// cantle_close. Errors: NULL and CANTLE_INVALID_ARGUMENT for an invalid handle. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_snapshot_new(
     db: *mut cantle_db,
@@ -71,15 +73,17 @@ pub unsafe extern "C" fn cantle_snapshot_new(
     }
 }
 
-/// Frees a snapshot. Iterators over it go on. NULL is nothing to free.
+/// Frees a snapshot. Iterators over it stay valid. Does nothing for NULL.
 ///
-/// Ownership: the snapshot is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no snapshot, or was freed. Threads: any.
+/// Ownership: the snapshot is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that is
+/// no snapshot or was freed. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_snapshot_free(snapshot: *mut cantle_snapshot) -> cantle_status {
     saying(|| handle::free::<OpenSnapshot>(snapshot))
 }
 
-/// The key's value at that moment, as cantle_get gives it. `keyspace` may be NULL for the default one.
+/// The key's value at the moment of the snapshot, as cantle_get returns it. `keyspace` may be NULL
+/// for the default one.
 ///
 /// Ownership: the block is the caller's, to be freed by cantle_free. Errors: as cantle_get, and CANTLE_INVALID_ARGUMENT for a keyspace
 /// of another store. Threads: any.
@@ -97,7 +101,8 @@ pub unsafe extern "C" fn cantle_snapshot_get(
     unsafe { status(error, || get(At::of(snapshot, keyspace), key, key_len, value, value_len)) }
 }
 
-/// Copies the key's value at that moment into the caller's buffer, as cantle_get_into does.
+/// Copies the key's value at the moment of the snapshot into the caller's buffer, as
+/// cantle_get_into does.
 ///
 /// Ownership: the buffer stays the caller's. Errors: as cantle_snapshot_get. Threads: any.
 #[unsafe(no_mangle)]
@@ -120,7 +125,7 @@ pub unsafe extern "C" fn cantle_snapshot_get_into(
     }
 }
 
-/// Whether the key had a value.
+/// Tests if the key had a value at the moment of the snapshot: `*found` is true then.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_snapshot_get; `*found` is false then. Threads: any.
 #[unsafe(no_mangle)]

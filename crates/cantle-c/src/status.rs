@@ -1,26 +1,26 @@
 //! Kinds of errors as C sees them.
 
-/// What became of a call: `CANTLE_OK` (0), or why it failed.
+/// Outcome of a call: `CANTLE_OK` (0), or the reason why it failed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cantle_status {
-    /// Done.
+    /// Success.
     CANTLE_OK = 0,
     /// The operating system refused an operation; the store stays usable.
     CANTLE_IO = 1,
-    /// The file system is full. Reads and deletes go on; free space and retry.
+    /// The file system is full. Reads and deletes continue; free space and retry.
     CANTLE_NO_SPACE = 2,
-    /// Bytes on disk are not what was written; cantle_error_path and cantle_error_offset say where. Other keys stay
-    /// readable.
+    /// Bytes on disk are not those that were written; cantle_error_path and cantle_error_offset
+    /// name the place. Other keys stay readable.
     CANTLE_CORRUPTION = 3,
-    /// The store accepts no writes (any more), and the message says why. Reads go on.
+    /// The store accepts no writes (any more), and the message gives the reason. Reads continue.
     CANTLE_READ_ONLY = 4,
     /// The store is open elsewhere, in this process or another.
     CANTLE_LOCKED = 5,
-    /// An argument is outside what is accepted, NULL where something is needed, or a handle that was freed, is of
-    /// another type, or is in use by another thread. Nothing was written.
+    /// An argument is out of its range, NULL although it is needed, or a handle that was freed, is
+    /// of another type, or is in use by another thread. Nothing was written.
     CANTLE_INVALID_ARGUMENT = 6,
-    /// The path holds something else than a store; it was not touched.
+    /// The path holds something other than a store, which was not touched.
     CANTLE_NOT_A_STORE = 7,
     /// There is no store at the path. (A key that is absent is no error.)
     CANTLE_NOT_FOUND = 8,
@@ -32,15 +32,15 @@ pub enum cantle_status {
     CANTLE_OPTION_MISMATCH = 11,
     /// The keyspace does not exist, or was dropped.
     CANTLE_NO_KEYSPACE = 12,
-    /// A transaction lost a race and wrote nothing: run it again.
+    /// A transaction conflicts with another write and wrote nothing: run it again.
     CANTLE_CONFLICT = 13,
     /// The store was closed.
     CANTLE_CLOSED = 14,
-    /// The handle was made before this process was forked off: a child must open a store of its own.
+    /// The handle was made before this process was forked: a child must open a store of its own.
     CANTLE_FORKED = 15,
-    /// There is no memory for what was to be returned, or there are as many handles as can be (16,777,216).
+    /// There is no memory for a result, or there are as many handles as possible (16,777,216).
     CANTLE_OUT_OF_MEMORY = 16,
-    /// A callback gave up. For callbacks to return; the library has no such failure of its own.
+    /// A callback gave up. For callbacks to return; the library itself never fails with this.
     CANTLE_ABORTED = 17,
     /// A mistake in the library, caught at its boundary. The message says what to report.
     CANTLE_INTERNAL = 18,

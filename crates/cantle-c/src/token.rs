@@ -1,17 +1,19 @@
 //! Handles: numbers, written as pointers, of slots that are reused.
 //!
-//! A handle of C is not an address. It names a slot and its *generation*, which grows
-//! each time the slot is used anew; so a handle that was freed, or never was one, is told from those that are valid without a look
-//! at any memory that it might point to. A slot whose generations are used up is not used again, so no handle is ever given out twice.
-//! Its top byte makes it an address that no process has.
+//! A handle of C is not an address. It names a slot and the slot's *generation*, which grows each
+//! time the slot is used anew. A handle that was freed, or never was one, is thus recognised
+//! without reading any memory that it might point to. A slot whose generations are used up is not
+//! used again, so no handle is ever given out twice. The top byte makes a handle an address that no
+//! process has.
 //!
 //! ```text
 //!   63     56 55            24 23      0
 //!  | 0xca    | generation     | index  |
 //! ```
 //!
-//! Whoever uses an object holds it by `arc-swap`'s guard, so saying it meanwhile, in another thread, is safe: it goes with the last
-//! of them. That costs no write to memory which other threads share, so handles do not make readers wait for one another.
+//! A thread that uses an object holds it by `arc-swap`'s guard. Freeing the handle meanwhile, in
+//! another thread, is therefore safe: the object is dropped with the last guard. The guard writes
+//! to no memory that other threads share, so handles do not make readers wait for one another.
 
 use arc_swap::{ArcSwapOption, Guard};
 use cantle_bindings::{Process, SLOTS_MAX, Slots};
@@ -23,7 +25,7 @@ const TAG: u64 = 0xca;
 const TAG_SHIFT: u32 = 56;
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
-/// What the bits between tag and index can hold: a slot is used as often.
+/// Maximum of the bits between tag and index: a slot is used this many times.
 const GENERATION_MAX: u32 = u32::MAX;
 
 const _: () = assert!(usize::BITS == 64, "a handle holds slot and generation in a pointer of 64 bits");
@@ -32,9 +34,9 @@ const _: () = assert!(SLOTS_MAX == 1 << INDEX_BITS);
 /// An object that C has a handle to.
 pub(crate) struct Entry {
     pub(crate) token: u64,
-    /// The one that made it, if it is of no use in a child.
+    /// The process that made the object, if the object is of no use in a child.
     pub(crate) process: Option<Process>,
-    /// Its type's name in C.
+    /// The name of its type in C.
     pub(crate) name: &'static str,
     pub(crate) object: Box<dyn Any + Send + Sync>,
 }
@@ -44,11 +46,11 @@ pub(crate) type EntryGuard = Guard<Option<Arc<Entry>>>;
 #[derive(Default)]
 struct Slot {
     entry: ArcSwapOption<Entry>,
-    /// Changed by who fills the slot only.
+    /// Changed only by the thread that fills the slot.
     generation: AtomicU32,
 }
 
-/// Whether a number has the top byte of tokens.
+/// True if a number has the top byte of tokens.
 #[inline]
 pub(crate) fn is_tagged(number: u64) -> bool {
     number >> TAG_SHIFT == TAG
@@ -81,13 +83,13 @@ impl Tokens {
         if guard.as_ref().is_some_and(|entry| entry.token == token) { Some(guard) } else { None }
     }
 
-    /// How many objects are there, as far as nobody comes or goes meanwhile.
+    /// Number of objects, exact if no thread adds or removes one meanwhile.
     pub(crate) fn count(&self) -> usize {
         let slots = (0..SLOTS_MAX).map_while(|index| self.0.get(index));
         slots.filter(|slot| slot.entry.load().is_some()).count()
     }
 
-    /// Takes an object out, if nobody else does; its token is invalid from now on.
+    /// Takes an object out, unless another thread does; its token is invalid from now on.
     pub(crate) fn remove(&self, token: u64) -> Option<Arc<Entry>> {
         let current = self.get(token)?;
         let index = (token & INDEX_MASK) as u32;
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(gone.load(Relaxed), 1);
     }
 
-    /// Threads pass tokens around, and each is freed by whoever comes first.
+    /// Threads pass tokens around, and each token is freed by the first thread that tries to.
     #[test]
     fn of_many_threads_that_free_a_token_one_does() {
         let rounds = if cfg!(miri) { 20 } else { 5_000 };

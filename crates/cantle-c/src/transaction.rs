@@ -18,16 +18,18 @@ use parking_lot::RwLock;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-/// Reads and writes that take effect together when they are committed, or not at all. Ended and freed by cantle_transaction_commit or
-/// cantle_transaction_rollback. Several threads may use it at once.
+/// Reads and writes that take effect together at the moment of the commit, or not at all. Ended and
+/// freed by cantle_transaction_commit or cantle_transaction_rollback. Several threads may use it at
+/// once.
 pub struct cantle_transaction {
     _opaque: [u8; 0],
 }
 
-/// The body of a transaction: reads and writes by `transaction`, and returns CANTLE_OK to have it committed, or another status to have it
-/// rolled back. It may be called several times, once after each conflict, and should have no effects but on the transaction. It may put
-/// an error into `*error` (NULL at first), which then becomes that of cantle_transact. It must neither commit nor free the transaction,
-/// and neither throw nor jump out.
+/// The body of a transaction. It reads and writes by `transaction`, and returns CANTLE_OK to have
+/// it committed, or another status to have it rolled back. It may be called several times, once
+/// after each conflict, and should have no effects except on the transaction. It may put an error
+/// into `*error` (NULL at first), which cantle_transact then returns. It must neither commit nor
+/// free the transaction, and neither throw nor jump out.
 pub type cantle_transact_fn = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -37,11 +39,11 @@ pub type cantle_transact_fn = Option<
 >;
 
 pub(crate) struct OpenTransaction {
-    /// `None` once it was taken out to be ended.
+    /// `None` once the transaction was taken out to be ended.
     pub(crate) transaction: RwLock<Option<Transaction>>,
-    /// Whether the default keyspace is in bytewise order.
+    /// True if the default keyspace is in bytewise order.
     pub(crate) bytewise: bool,
-    /// Whether a callback has it for the time of its call only.
+    /// True if a callback has the transaction, for the time of its call only.
     lent: bool,
 }
 
@@ -58,12 +60,12 @@ impl OpenTransaction {
     }
 
     pub(crate) fn with<T>(&self, with: impl FnOnce(&Transaction) -> Outcome<T>) -> Outcome<T> {
-        // A writer is about to end it.
+        // Only a thread that ends the transaction locks it for writing.
         let guard = self.transaction.try_read().ok_or_else(over)?;
         with(guard.as_ref().ok_or_else(over)?)
     }
 
-    /// Whether a range of this keyspace may be told by a prefix.
+    /// True if a range of this keyspace may be given by a prefix.
     pub(crate) fn is_bytewise(&self, keyspace: Option<&Keyspace>) -> bool {
         keyspace.map_or(self.bytewise, |keyspace| is_bytewise(keyspace.comparator_name()))
     }
@@ -78,7 +80,7 @@ fn take(handle: *const cantle_transaction) -> Outcome<Transaction> {
     if handle::get::<OpenTransaction>(handle)?.lent {
         return Err(Failure::invalid("the transaction of a callback is ended by what the callback returns"));
     }
-    // Whoever uses it in another thread is waited for; nobody can find it any more.
+    // Waits for other threads that use the transaction. No other thread can find it any more.
     handle::release::<OpenTransaction>(handle)?.transaction.write().take().ok_or_else(over)
 }
 
@@ -97,8 +99,8 @@ impl Within {
     }
 }
 
-/// Does the same with a transaction's default keyspace or with another: `Transaction` and `TransactionView` have the same operations,
-/// but no type for them.
+/// Evaluates the same expression for a transaction's default keyspace or for another one:
+/// `Transaction` and `TransactionView` have the same operations, but no common type.
 macro_rules! within {
     ($within:expr, $on:ident => $call:expr) => {
         $within.transaction.with(|transaction| {
@@ -123,11 +125,12 @@ impl Lookup for Within {
     }
 }
 
-/// Begins a transaction, which reads the store as it is now, with its own writes laid over it. Nobody else sees these before it is
-/// committed.
+/// Begins a transaction, which reads the store as it is now, overlaid with its own writes. Nobody
+/// else sees these writes before the commit.
 ///
-/// Ownership: the transaction is the caller's, to be ended by cantle_transaction_commit or cantle_transaction_rollback, also after
-/// cantle_close. Errors: NULL and CANTLE_INVALID_ARGUMENT for a handle that will not do. Threads: any.
+/// Ownership: the transaction is the caller's, to be ended by cantle_transaction_commit or
+/// cantle_transaction_rollback, also after cantle_close. Errors: NULL and CANTLE_INVALID_ARGUMENT
+/// for an invalid handle. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_new(
     db: *mut cantle_db,
@@ -142,12 +145,15 @@ pub unsafe extern "C" fn cantle_transaction_new(
     }
 }
 
-/// Makes the writes take effect, as of now, provided that what was read (keys, found or not, and ranges as far as they were walked) has
-/// not been written to since. `durability` is what they must survive at least: a cantle_durability, CANTLE_DEFAULT for the store's.
+/// Makes the writes take effect now, if everything that was read (keys, found or not, and ranges as
+/// far as they were consumed) has not been written to since. `durability` is the least durability
+/// of the writes: a cantle_durability, CANTLE_DEFAULT for that of the store.
 ///
-/// Ownership: the transaction is gone afterwards, even if this fails (save for a handle or durability that will not do, and in a
-/// callback that must not write). Errors: CANTLE_CONFLICT if what was read does not hold: run it again; CANTLE_NO_KEYSPACE if a keyspace
-/// was dropped; as cantle_write. Nothing was written then. Threads: any; waits for calls of others that use it.
+/// Ownership: the transaction is gone afterwards, even if this fails (except for an invalid handle
+/// or durability, and in a callback that must not write). Errors: CANTLE_CONFLICT if something that
+/// was read has changed: run the transaction again; CANTLE_NO_KEYSPACE if a keyspace was dropped;
+/// as cantle_write. Nothing was written then. Threads: any; waits for calls of other threads that
+/// use the transaction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_commit(
     transaction: *mut cantle_transaction,
@@ -164,10 +170,11 @@ pub unsafe extern "C" fn cantle_transaction_commit(
     }
 }
 
-/// Ends a transaction without a trace. NULL is nothing to end.
+/// Ends a transaction and discards its writes. Does nothing for NULL.
 ///
-/// Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no transaction, was ended, or was handed to
-/// a callback. Threads: any; waits for calls of others that use it.
+/// Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that
+/// is no transaction, was ended, or was handed to a callback. Threads: any; waits for calls of
+/// other threads that use the transaction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_rollback(transaction: *mut cantle_transaction) -> cantle_status {
     saying(|| {
@@ -182,8 +189,8 @@ pub unsafe extern "C" fn cantle_transaction_rollback(transaction: *mut cantle_tr
     })
 }
 
-/// The key's value: what the transaction wrote, or else what was there when it began; as cantle_get gives it. `keyspace` may be NULL for
-/// the default one.
+/// The key's value: the one that the transaction wrote, or else the one when the transaction began,
+/// as cantle_get returns it. `keyspace` may be NULL for the default one.
 ///
 /// Ownership: the block is the caller's, to be freed by cantle_free. Errors: as cantle_get, and CANTLE_INVALID_ARGUMENT for a keyspace of
 /// another store. Threads: any.
@@ -224,7 +231,7 @@ pub unsafe extern "C" fn cantle_transaction_get_into(
     }
 }
 
-/// Whether the key has a value.
+/// Tests if the key has a value: `*found` is true then.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_transaction_get; `*found` is false then. Threads: any.
 #[unsafe(no_mangle)]
@@ -242,8 +249,8 @@ pub unsafe extern "C" fn cantle_transaction_contains(
 
 /// Stores a pair when the transaction is committed. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: key and value are copied. Errors: as cantle_put for its arguments and in a store that cannot be written to; others come with
-/// the commit. Threads: any.
+/// Ownership: key and value are copied. Errors: as cantle_put for invalid arguments and in a store
+/// that cannot be written to; other errors come with the commit. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transaction_put(
     transaction: *mut cantle_transaction,
@@ -285,8 +292,10 @@ pub unsafe extern "C" fn cantle_transaction_delete(
     }
 }
 
-/// Removes every key of the range (NULL: every key) when the transaction is committed: those that it sees, and those that others put there
-/// meanwhile. Nothing is read, so nobody's put conflicts with it. `keyspace` may be NULL for the default one.
+/// Removes every key of the range (NULL: every key) when the transaction is committed: keys that
+/// the transaction sees, and keys that other writers have put there before the commit. Reads
+/// nothing, so no put of another writer conflicts with it. `keyspace` may be NULL for the default
+/// one.
 ///
 /// Ownership: the range is copied. Errors: as cantle_transaction_put; CANTLE_INVALID_ARGUMENT for a prefix in a keyspace with a comparator.
 /// Threads: any.
@@ -308,12 +317,13 @@ pub unsafe extern "C" fn cantle_transaction_delete_range(
     }
 }
 
-/// Runs a transaction by `run`, to which `user` is handed, and commits it, again and again until it has met no conflict, with pauses in
-/// between that grow to some milliseconds.
+/// Calls `run` with a transaction and `user`, and commits the transaction. After a conflict, starts
+/// again with a new transaction, after a pause that grows to some milliseconds.
 ///
-/// Ownership: the transaction is the library's, and the callback has it for its call only; `user` stays the caller's. Errors: what `run`
-/// returned, with its error or one that says so; as cantle_transaction_commit, save for conflicts; CANTLE_FORKED in a child that was
-/// forked by `run`, which writes nothing. Threads: any; `run` is called in this thread.
+/// Ownership: the transaction is the library's, and the callback has it for its call only; `user`
+/// stays the caller's. Errors: the status that `run` returned, with its error or one that says so;
+/// as cantle_transaction_commit, except conflicts; CANTLE_FORKED in a child that was forked by
+/// `run`, which writes nothing. Threads: any; `run` is called in this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_transact(
     db: *mut cantle_db,

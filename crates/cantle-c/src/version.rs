@@ -1,17 +1,18 @@
-//! Which version this is.
+//! Version of the library and of its header.
 
 use std::ffi::c_char;
 
-/// The version of this header, as "0.1.0". That of the library is cantle_version().
+/// Major number of the version of this header. The version of the library is cantle_version().
 pub const CANTLE_VERSION_MAJOR: u32 = 0;
-/// See CANTLE_VERSION_MAJOR. While the major version is 0, programs are to be compiled anew where this one changes.
+/// Minor number of the version. While the major number is 0, recompile programs when this one
+/// changes.
 pub const CANTLE_VERSION_MINOR: u32 = 1;
-/// See CANTLE_VERSION_MAJOR.
+/// Patch number of the version.
 pub const CANTLE_VERSION_PATCH: u32 = 0;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
 
-/// The version of the library, as "0.1.0".
+/// The version of the library, such as "0.1.0".
 ///
 /// Ownership: the text is the library's, and stays. Errors: none. Threads: any, at any time.
 #[unsafe(no_mangle)]

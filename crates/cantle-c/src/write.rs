@@ -1,4 +1,4 @@
-//! Writes of single keys and ranges, and upkeep of ranges.
+//! Writes of single keys and ranges, and maintenance of ranges.
 
 use crate::bound::{cantle_range, keys};
 use crate::boundary::{give_up, status};
@@ -15,10 +15,11 @@ use cantle_bindings::Process;
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
-/// Makes a key's new value of its old one, which is NULL if the key is absent. Returns where the new value is and writes its length to
-/// `new_len` (0 at first); NULL deletes the key. The bytes belong to the callback, and must stay until it is called again or
-/// cantle_update returns. It may be called several times, and may read the store, but not write to one; it must neither throw nor
-/// jump out.
+/// Computes a key's new value from its old one, which is NULL if the key is absent. Returns the
+/// address of the new value and writes its length to `new_len` (0 at first); NULL deletes the key.
+/// The bytes belong to the callback, and must stay until it is called again or cantle_update
+/// returns. The callback may be called several times. It may read the store, but not write to one;
+/// it must neither throw nor jump out.
 pub type cantle_update_fn = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -28,12 +29,14 @@ pub type cantle_update_fn = Option<
     ) -> *const c_char,
 >;
 
-/// Stores a pair, replacing the key's value. `keyspace` may be NULL for the default one. Keys are 0 to 65,536 bytes long, values up to
-/// 1 GiB; NULL will do for a key or value of 0 bytes. More durability than the store's is asked for by cantle_write.
+/// Stores a pair, and replaces the key's previous value. `keyspace` may be NULL for the default
+/// one. Keys have at most 1 MiB, values at most 1 GiB; a key or value of 0 bytes may be NULL. Use
+/// cantle_write for more durability than the store's.
 ///
-/// Ownership: key and value are copied. Errors: CANTLE_INVALID_ARGUMENT for a key or value that is too long, CANTLE_NO_SPACE,
-/// CANTLE_READ_ONLY, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_IO. Nothing was written then, unless the message says that a sync failed:
-/// then the outcome shows after the next opening. Threads: any.
+/// Ownership: key and value are copied. Errors: CANTLE_INVALID_ARGUMENT for a key or value that is
+/// too long, CANTLE_NO_SPACE, CANTLE_READ_ONLY, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_IO.
+/// Nothing was written then, unless the message says that a sync failed: in this case the next
+/// opening decides if the write took effect. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_put(
     db: *mut cantle_db,
@@ -57,7 +60,8 @@ pub unsafe extern "C" fn cantle_put(
 
 /// Removes a key, if it is there. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the key is copied. Errors: as cantle_put, but it goes on for longer on a full disk. Threads: any.
+/// Ownership: the key is copied. Errors: as cantle_put, but deletes succeed for longer on a full
+/// disk. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_delete(
     db: *mut cantle_db,
@@ -98,15 +102,16 @@ pub unsafe extern "C" fn cantle_delete_range(
     }
 }
 
-/// Replaces the key's value by what `change` makes of it, atomically; `user` is handed to it. If `value` is not NULL it gets the new
-/// value in a new block, or NULL if the key was deleted, and `value_len` (which may be NULL) its length. `keyspace` may be NULL for the
-/// default one.
+/// Replaces the key's value by the result of `change`, atomically; `change` is called with `user`.
+/// If `value` is not NULL it gets the new value in a new block, or NULL if the key was deleted, and
+/// `value_len` (which may be NULL) its length. `keyspace` may be NULL for the default one.
 ///
-/// Ownership: the key is copied, and so is what `change` returns; `user` stays the caller's; the block is the caller's, to be freed by
-/// cantle_free. Errors: as cantle_get and cantle_put; CANTLE_INVALID_ARGUMENT without `change`, for a new value that is too long, and from
-/// within another callback of cantle_update; CANTLE_FORKED in a child that was forked by `change`. Nothing was written then, except with
-/// CANTLE_OUT_OF_MEMORY, which says that there is no memory for the block: the new value is in the store. Threads: any; `change` is
-/// called in this thread.
+/// Ownership: the key is copied, and so is the result of `change`; `user` stays the caller's; the
+/// block is the caller's, to be freed by cantle_free. Errors: as cantle_get and cantle_put;
+/// CANTLE_INVALID_ARGUMENT without `change`, for a new value that is too long, and from within
+/// another callback of cantle_update; CANTLE_FORKED in a child that was forked by `change`. Nothing
+/// was written then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the
+/// block: the new value is in the store. Threads: any; `change` is called in this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_update(
     db: *mut cantle_db,
@@ -156,7 +161,8 @@ pub unsafe extern "C" fn cantle_update(
     }
 }
 
-/// About how many bytes on disk the keys of the range (NULL: every key) take, garbage included. Reads no pairs.
+/// Approximate number of bytes on disk that the keys of the range (NULL: every key) take, garbage
+/// included. Reads indexes, and at most two blocks of pairs for each table.
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT; `*bytes` is 0 then. Threads: any.
 #[unsafe(no_mangle)]
@@ -180,10 +186,11 @@ pub unsafe extern "C" fn cantle_approximate_bytes(
     }
 }
 
-/// Sorts and cleans everything within the range (NULL: every key), now, in this thread. Never needed; it makes the store as small as it
-/// gets.
+/// Sorts everything within the range (NULL: every key) and removes garbage, now, in the calling
+/// thread. Never necessary. Afterwards the range takes as little disk space as possible.
 ///
-/// Ownership: nothing changes hands. Errors: as cantle_put and cantle_sync. Threads: any; others go on meanwhile.
+/// Ownership: nothing changes hands. Errors: as cantle_put and cantle_sync. Threads: any; other
+/// calls continue meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_compact_range(
     db: *mut cantle_db,
