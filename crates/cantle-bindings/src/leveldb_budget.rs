@@ -1,35 +1,39 @@
-//! How much memory a store may use that is opened by LevelDB's options.
+//! Memory budget of a store that is opened with LevelDB's options.
 //!
-//! LevelDB takes two write buffers and the block cache, and reads through the page cache, which takes what the machine has.
-//! Cantle keeps to one budget and its own caches, so their sum is the budget, but never less than `BUDGET_BYTES_MIN`: in LevelDB's
-//! defaults (two of 4 MiB and 8 MiB) not even three chunks would find room. Who knows better says so, by the environment.
+//! LevelDB takes two write buffers and the block cache. It reads through the page cache, which
+//! takes whatever memory the machine has. Cantle keeps to one budget and its own caches. The budget
+//! is therefore the sum of LevelDB's, but at least `BUDGET_BYTES_MIN`: in LevelDB's defaults (two
+//! buffers of 4 MiB, and a cache of 8 MiB) not even three chunks would find room. A user can set
+//! another budget in the environment.
 
-/// Eight chunks of the default size, and the least that the division of the budget is tuned for.
+/// Minimum budget in bytes: eight chunks of the default size, the least for which the division of
+/// the budget is tuned.
 const BUDGET_BYTES_MIN: u64 = 64 << 20;
-/// LevelDB's block cache where none is set.
+/// LevelDB's default block cache in bytes.
 const CACHE_BYTES: u64 = 8 << 20;
-/// LevelDB's write buffer where none is set.
+/// LevelDB's default write buffer in bytes.
 pub const WRITE_BUFFER_BYTES: u64 = 4 << 20;
-/// LevelDB's bounds of a write buffer.
+/// LevelDB's bounds of a write buffer in bytes.
 const WRITE_BUFFER_BYTES_MIN: u64 = 64 << 10;
 const WRITE_BUFFER_BYTES_MAX: u64 = 1 << 30;
+/// The environment variable with the memory budget.
 const VARIABLE: &str = "CANTLE_MEMORY_BUDGET";
 
-/// A budget, as far as somebody chose one.
+/// A chosen memory budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// What Cantle takes by itself: a quarter of the machine's memory, at most 4 GiB.
+    /// Cantle's own default: a quarter of the machine's memory, at most 4 GiB.
     Automatic,
-    /// So much.
+    /// A number of bytes.
     Bytes(u64),
 }
 
 impl Budget {
-    /// What the environment says, if it says anything.
+    /// The budget in the environment; `None` if the variable is not set.
     ///
     /// # Errors
     ///
-    /// What is wrong with what it says.
+    /// A message, if the variable is not a budget.
     pub fn from_environment() -> Result<Option<Self>, String> {
         let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return Ok(None) };
         let budget = text.to_str().and_then(parse).map(Some);
@@ -39,14 +43,14 @@ impl Budget {
         })
     }
 
-    /// What LevelDB's own options come to, in bytes.
+    /// The budget that LevelDB's options result in, in bytes.
     pub fn of_buffers(write_buffer_bytes: u64, cache_bytes: Option<u64>) -> u64 {
         let buffers = 2 * write_buffer_bytes.clamp(WRITE_BUFFER_BYTES_MIN, WRITE_BUFFER_BYTES_MAX);
         buffers.saturating_add(cache_bytes.unwrap_or(CACHE_BYTES)).max(BUDGET_BYTES_MIN)
     }
 }
 
-/// Bytes, with an optional suffix; or `auto`.
+/// Parses bytes with an optional suffix, or `auto`.
 fn parse(text: &str) -> Option<Budget> {
     let text = text.trim();
     if text.eq_ignore_ascii_case("auto") {

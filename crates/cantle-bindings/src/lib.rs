@@ -1,9 +1,9 @@
-//! What Cantle's interfaces to other languages have in common.
+//! Code that Cantle's interfaces to other languages share.
 //!
 //! ```text
-//!   slots  process                     where handles point to, without a lock; who was forked
-//!   pauses                             between two runs of a transaction
-//!   leveldb_budget  repair_in_place    what LevelDB's options and its repair mean here, in C, C++ and Python
+//!   slots  process                     the slots to which handles point, without a lock; forks of the process
+//!   pauses                             pauses between two runs of a transaction
+//!   leveldb_budget  repair_in_place    LevelDB's options and its repair as they work here, in C, C++ and Python
 //! ```
 #![deny(unsafe_op_in_unsafe_fn)]
 

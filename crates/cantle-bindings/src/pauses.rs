@@ -3,18 +3,20 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// As in `Db::transact`: the first pause is at most what a commit takes, and each may be twice as long as the one before.
+/// Maximum length of the first pause, about the duration of a commit. The maximum doubles with each
+/// pause, as in `Db::transact`.
 const PAUSE_FIRST: Duration = Duration::from_micros(20);
+/// Maximum length of every pause.
 const PAUSE_LONGEST: Duration = Duration::from_millis(5);
 
-/// Pauses of random length, so that transactions that met do not meet again.
+/// Pauses of random length, so that transactions that conflicted do not conflict again.
 #[derive(Debug)]
 pub struct Pauses {
     longest: Duration,
 }
 
 impl Pauses {
-    /// Begins with the shortest.
+    /// Begins with the shortest pause.
     #[expect(clippy::new_without_default, reason = "a default says nothing about where it begins")]
     pub fn new() -> Self {
         Self { longest: PAUSE_FIRST }

@@ -1,14 +1,16 @@
-//! Which process this is.
+//! Identifies the present process, to recognise forks.
 //!
-//! A forked child has a store's memory, but none of its threads, and locks may be held in it by threads that are not there; the files
-//! are its parent's. So it must touch nothing of a store. To ask the system for the process's number at each call would cost a system
-//! call; the C library tells of forks instead (`pthread_atfork`), and a call costs a load. A bare `clone` is not seen.
+//! A forked child has a store's memory, but none of its threads. Locks may be held by threads that
+//! do not exist in the child, and the files are its parent's. A child must therefore touch nothing
+//! of a store. Asking the system for the process's number in each call would cost a system call.
+//! Instead the C library reports forks (`pthread_atfork`), and a call costs a load. A bare `clone`
+//! is not noticed.
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How often this process, counted from its first ancestor that watched, was forked off.
+/// Number of forks between this process and its first ancestor that watched for forks.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A process, among those that were forked from one another.
@@ -16,11 +18,11 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 pub struct Process(u32);
 
 impl Process {
-    /// This one. From the first call on forks are watched.
+    /// The present process. From the first call on, forks are noticed.
     ///
     /// # Errors
     ///
-    /// The C library has no memory to note that it should tell.
+    /// The C library has no memory to register the handler of forks.
     pub fn watched() -> io::Result<Self> {
         static WATCHED: OnceLock<i32> = OnceLock::new();
         match *WATCHED.get_or_init(watch) {
@@ -29,13 +31,13 @@ impl Process {
         }
     }
 
-    /// This one, where [`watched`](Self::watched) was called before.
+    /// The present process, if [`watched`](Self::watched) was called before.
     #[inline]
     pub fn current() -> Self {
         Self(FORKS.load(Relaxed))
     }
 
-    /// Whether it is the one that asks.
+    /// True if this is the present process.
     #[inline]
     pub fn is_current(self) -> bool {
         self == Self::current()

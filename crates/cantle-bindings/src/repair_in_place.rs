@@ -1,17 +1,20 @@
-//! A repair that leaves the repaired store where the damaged one was.
+//! A repair that puts the repaired store in the place of the damaged one.
 //!
 //! ```text
-//!   PATH is read → PATH.repairing is filled → both change their names at once
-//!     → what is PATH.repairing now goes, or keeps a name of its own if not all of it could be saved
-//!     → files that are no store's, and were beside it, go back to PATH
+//!   PATH is read → PATH.repairing is filled → the two directories exchange their names
+//!     → the old store, now PATH.repairing, is removed, or gets a name of its own if not all of it could be saved
+//!     → files in it that belong to no store are moved back to PATH
 //! ```
 //!
-//! PATH is the directory itself: of a symbolic link, or of "PATH/.", the one that it leads to. Of one that is missing, or has no store's
-//! files, an empty store is made, as LevelDB does.
+//! PATH is the directory itself: for a symbolic link, or for "PATH/.", the directory that it leads
+//! to. If PATH is missing, or has no files of a store, an empty store is created, as LevelDB does.
 //!
-//! Invariants: PATH is a whole store at every moment, the old one or the new; nobody writes to it from the first look to the exchange,
-//! as it is locked; nothing is removed but what this has made, or an interrupted one where it starts over, and a store of which everything
-//! was saved.
+//! Invariants:
+//!
+//! * PATH is a complete store at every moment, the old one or the new one.
+//! * No other process writes to PATH from the first look to the exchange, because it is locked.
+//! * Only three things are removed: files that this repair has made, those that an interrupted
+//!   repair has made if this one starts over, and a store of which everything was saved.
 
 use cantle::{Error, Options, RepairReport};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
@@ -21,23 +24,24 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How a repair in place goes about it.
+/// Settings of a repair in place.
 pub struct RepairInPlace<'a> {
-    /// How stores are opened.
+    /// Options with which stores are opened.
     pub options: &'a Options,
-    /// What the damaged store is called from now on if not all of it could be saved: the store's name, this, and a number from the
-    /// second one on.
+    /// Suffix of the damaged store's new name if not all of it could be saved. From the second such
+    /// store on, a number follows.
     pub kept_suffix: &'a str,
-    /// Whether a store that an interrupted repair left goes without a word. Else it is in the way.
+    /// True if a store that an interrupted repair left is removed. Otherwise such a store is an
+    /// error.
     pub starts_over: bool,
 }
 
-/// Why a repair ended.
+/// The reason why a repair failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// What the library says.
+    /// An error of the library.
     Store(Error),
-    /// What could not be done ("list"), to which file, and why.
+    /// The operation that failed ("list"), its file, and the error.
     System(&'static str, PathBuf, io::Error),
 }
 
@@ -59,12 +63,13 @@ impl RepairInPlace<'_> {
     ///
     /// # Errors
     ///
-    /// The store is open, here or elsewhere; the directory is another kind of store's; it has no place beside it; what the system refuses.
+    /// The store is open, here or elsewhere; the directory belongs to another kind of store, or has
+    /// no place beside it; errors of the system.
     pub fn repair(&self, path: &Path) -> Result<()> {
         if is_nothing(path)? {
             return self.create(path);
         }
-        // What changes names must be the directory, not a link to it.
+        // The exchange needs the directory itself, not a link to it.
         let path = &fs::canonicalize(path).map_err(system("look at", path))?;
         let filled = &beside(path, ".repairing")?;
         self.clear(filled, path)?;
@@ -73,7 +78,7 @@ impl RepairInPlace<'_> {
             Ok(report) => report,
             Err(Error::NotFound { .. }) => return self.create(path),
             Err(error) => {
-                // Somebody else may have made it just now.
+                // Another process may have made the directory just now.
                 if !matches!(error, Error::AlreadyExists { .. } | Error::NotAStore { .. }) {
                     let _ = destroy(filled);
                 }
@@ -81,7 +86,7 @@ impl RepairInPlace<'_> {
             }
         };
         let held = match before {
-            // The repair has made the file.
+            // The repair has created the lock file.
             Lock::Absent => Lock::take(path)?,
             before => before,
         };
@@ -106,7 +111,7 @@ impl RepairInPlace<'_> {
         let names = report.other_files.iter().filter_map(|other| other.file_name());
         bring(&names.map(|name| old.join(name)).collect::<Vec<_>>(), path)?;
         if is_whole(&report) {
-            // Gone with the store, unless there was something else in it.
+            // The directory is removed unless there is something else in it.
             let _ = fs::remove_dir(&old);
         }
         sync(parent(path))
@@ -117,7 +122,7 @@ impl RepairInPlace<'_> {
         Ok(options.open(path)?.close()?)
     }
 
-    /// Sees to it that nothing is where the repaired store is to be filled.
+    /// Makes sure that nothing is in the place where the repaired store will be filled.
     fn clear(&self, filled: &Path, path: &Path) -> Result<()> {
         if fs::symlink_metadata(filled).is_err() {
             return Ok(());
@@ -128,7 +133,7 @@ impl RepairInPlace<'_> {
         }
         destroy(filled)?;
         if filled.exists() {
-            // What was beside a store whose repair was interrupted after the exchange.
+            // Other files that were in a store whose repair was interrupted after the exchange.
             let names = fs::read_dir(filled).map_err(system("list", filled))?;
             let files: io::Result<Vec<_>> = names.map(|name| Ok(name?.path())).collect();
             bring(&files.map_err(system("list", filled))?, path)?;
@@ -137,7 +142,7 @@ impl RepairInPlace<'_> {
         Ok(())
     }
 
-    /// Gives the damaged store a name of its own.
+    /// Renames the damaged store to a name of its own.
     fn keep(&self, path: &Path, old: &Path) -> Result<PathBuf> {
         let mut number = 1;
         loop {
@@ -155,12 +160,13 @@ impl RepairInPlace<'_> {
 
 const LOCK_FILE: &str = "LOCK";
 
-/// The lock of a store, shared: nobody can write to it while it is held, and a repair can read it.
+/// The shared lock of a store: no process can write to the store while it is held, and a repair can
+/// read it.
 enum Lock {
     Held(File),
-    /// There is no such file, and so nobody who has the store open.
+    /// There is no lock file, so no process has the store open.
     Absent,
-    /// Somebody has the store open.
+    /// A process has the store open.
     Taken,
 }
 
@@ -186,7 +192,7 @@ fn destroy(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is no directory, or nothing in it.
+/// True if there is no directory, or nothing in it.
 fn is_nothing(path: &Path) -> Result<bool> {
     match fs::read_dir(path) {
         Ok(mut names) => Ok(names.next().is_none()),
@@ -195,12 +201,12 @@ fn is_nothing(path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether the repaired store has everything of the old one.
+/// True if the repaired store has everything of the old one.
 fn is_whole(report: &RepairReport) -> bool {
     report.damage.is_empty() && report.uncertain.is_empty() && !report.left_out.iter().any(|file| file.loses)
 }
 
-/// Moves files into the repaired store's directory, but over none that is there.
+/// Moves files into the repaired store's directory, but does not replace any file there.
 fn bring(files: &[PathBuf], new: &Path) -> Result<()> {
     for file in files {
         let Some(name) = file.file_name() else { continue };
@@ -212,7 +218,7 @@ fn bring(files: &[PathBuf], new: &Path) -> Result<()> {
     if files.is_empty() { Ok(()) } else { sync(new) }
 }
 
-/// The path with something behind its last name.
+/// The path with a suffix after its last name.
 fn beside(path: &Path, suffix: &str) -> Result<PathBuf> {
     let Some(name) = path.file_name() else {
         let what = format!("{} has no name: a repair needs a place beside it", path.display());

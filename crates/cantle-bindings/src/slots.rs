@@ -1,10 +1,13 @@
-//! Slots that are found by number, are used again, and never move or go away: where the handles of Cantle's C interfaces point to.
+//! Slots that are found by number, are reused, and never move or go away: the handles of Cantle's C
+//! interfaces point to them.
 //!
-//! They lie in blocks, each with twice as many as the one before. What a slot holds, and how a handle that was freed is told
-//! from the one that has its slot now, is up to the library that has the handles.
+//! Slots lie in blocks, each with twice as many slots as the one before. The library that has the
+//! handles defines the content of a slot, and how a freed handle is distinguished from the present
+//! one of its slot.
 //!
-//! Nothing here takes a lock: a process may fork at any moment, and a lock that another thread holds then is held for ever in the
-//! child. Thread safety: everything may be called from any thread.
+//! Nothing here takes a lock: a process may fork at any moment, and a lock that another thread
+//! holds then is held for ever in the child. Thread safety: everything may be called from any
+//! thread.
 
 use once_cell::race::OnceBox;
 use std::sync::atomic::{
@@ -12,27 +15,29 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Slots of the first block.
+/// Number of slots of the first block.
 const FIRST_BLOCK: u32 = 64;
+/// Number of blocks: enough for `SLOTS_MAX` slots.
 const BLOCKS: usize = 19;
-/// The most slots that there can be.
+/// Maximum number of slots.
 pub const SLOTS_MAX: u32 = 1 << 24;
 
 const _: () = assert!(FIRST_BLOCK as u64 * ((1 << BLOCKS) - 1) > SLOTS_MAX as u64);
 
-/// Up to so many slots as it was made for.
+/// A growing set of slots, up to the maximum that it was created with.
 pub struct Slots<S> {
     blocks: [OnceBox<Vec<Slot<S>>>; BLOCKS],
     max: u32,
-    /// Slots that were ever used.
+    /// Number of slots that were ever used.
     used: AtomicU32,
-    /// The first free slot plus one, below a number that every change raises, so that a change meanwhile shows.
+    /// The number of the first free slot plus one, in the lower half. The upper half is raised by
+    /// every change, so that a concurrent change is noticed.
     free: AtomicU64,
 }
 
 struct Slot<S> {
     content: S,
-    /// Of a free slot, the one behind it in the list, plus one.
+    /// For a free slot: the number of the next one in the list, plus one.
     next_free: AtomicU32,
 }
 
@@ -44,19 +49,20 @@ impl<S: Default> Slots<S> {
         Self { blocks, max, used: AtomicU32::new(0), free: AtomicU64::new(0) }
     }
 
-    /// The slot of this number, if there ever was one, whether somebody has it or not.
+    /// The slot of this number, if there ever was one, in use or not.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&S> {
         self.slot(number).map(|slot| &slot.content)
     }
 
-    /// A slot for the caller alone, as the one who had it before left it; `None` if there are as many as can be.
+    /// Takes a slot for the caller alone, with the content that its previous user left; `None` if
+    /// all slots are in use.
     pub fn take(&self) -> Option<(u32, &S)> {
         let number = self.pop_free().or_else(|| self.take_unused())?;
         Some((number, self.get(number)?))
     }
 
-    /// Lets somebody else take the slot. The caller took it, and gives it back once.
+    /// Frees a slot for others. The caller has taken it, and calls this once.
     pub fn give_back(&self, number: u32) {
         let Some(slot) = self.slot(number) else { return };
         let mut head = self.free.load(Relaxed);
@@ -100,12 +106,12 @@ impl<S: Default> Slots<S> {
     }
 }
 
-/// The list's head after a change.
+/// The head of the list after a change.
 fn changed(head: u64, first: u32) -> u64 {
     ((head >> 32).wrapping_add(1) << 32) | u64::from(first)
 }
 
-/// The block of a slot, and where it is in it.
+/// The block of a slot, and its index in the block.
 #[inline]
 fn place(number: u32) -> Option<(usize, usize)> {
     let counted = number.checked_add(FIRST_BLOCK)?;
