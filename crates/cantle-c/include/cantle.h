@@ -634,7 +634,7 @@ cantle_status cantle_keyspace_options_space_amplification(cantle_keyspace_option
                                                           double bound);
 
 /**
- * Caches popular single pairs of chunks that are not in memory, if `on`. Default: yes.
+ * If `on`, popular single pairs of chunks that are not in memory are cached. Default: yes.
  *
  * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
  */
@@ -677,21 +677,21 @@ cantle_status cantle_options_memory_budget(cantle_options *options,
 cantle_status cantle_options_durability(cantle_options *options, int durability);
 
 /**
- * Creates the store if there is none, if `on`. Default: yes.
+ * If `on`, the store is created if there is none. Default: yes.
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
 cantle_status cantle_options_create_if_missing(cantle_options *options, bool on);
 
 /**
- * Makes opening an existing store an error, if `on`. Default: no.
+ * If `on`, an existing store is an error. Default: no.
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
 cantle_status cantle_options_error_if_exists(cantle_options *options, bool on);
 
 /**
- * Allows to create a store in a directory that holds other files, if `on`, as long as these belong
+ * If `on`, a store may be created in a directory that holds other files, as long as these belong
  * to no known kind of store. cantle_repair then returns CANTLE_NOT_FOUND for such a directory.
  * Default: no, since most often the path is a mistake. In either case a store does not touch files
  * that are not its own, and a directory of another kind of store is refused.
@@ -702,10 +702,10 @@ cantle_status cantle_options_beside_other_files(cantle_options *options,
                                                 bool on);
 
 /**
- * Makes cantle_repair keep writes since the last checkpoint, if `on`, even if nothing proves that
- * all of them reached the disk: because the process was killed and its volume was unmounted since,
- * or because the power failed. Default: no. Writes between those that are kept may be missing. Has
- * no effect on an opening, which gives these writes up for good if it is for writing.
+ * If `on`, cantle_repair keeps writes since the last checkpoint even if nothing proves that all of
+ * them reached the disk: because the process was killed and its volume was unmounted since, or
+ * because the power failed. Default: no. Writes between those that are kept may be missing. Has no
+ * effect on an opening, which gives these writes up for good if it is for writing.
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
@@ -713,8 +713,8 @@ cantle_status cantle_options_keep_left_behind(cantle_options *options,
                                               bool on);
 
 /**
- * Opens the store for reading only, if `on`: writes fail, and nothing on disk changes. Any number
- * of readers may have the store open at once, but no writer. Default: no.
+ * If `on`, the store is opened for reading only: writes fail, and nothing on disk changes. Any
+ * number of readers may have the store open at once, but no writer. Default: no.
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
@@ -740,12 +740,12 @@ cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options,
                                                     uint64_t milliseconds);
 
 /**
- * Gives the store a write buffer, if `on`: a mapped file that collects appends to logs, so that
- * many of them take one system call. If the process is killed, buffered appends are kept like
- * written ones. Default: yes. The first store of a process that makes a write buffer installs a
- * handler of SIGBUS. The handler stays until the process ends, and passes signals that are not
- * about write buffers to the handler that was installed before. If every store is opened without a
- * write buffer, no handler is installed.
+ * If `on`, the store has a write buffer: a mapped file that collects appends to logs, so that many
+ * of them take one system call. If the process is killed, buffered appends are kept like written
+ * ones. Default: yes. The first store of a process that makes a write buffer installs a handler of
+ * SIGBUS. The handler stays until the process ends, and passes every SIGBUS that is not about
+ * write buffers to the handler that was installed before. If every store is opened without a write
+ * buffer, no handler is installed.
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
@@ -806,7 +806,7 @@ cantle_status cantle_resources_free(cantle_resources *resources);
  *
  * Ownership: the store is the caller's, to be closed by cantle_close; the options stay the
  * caller's. Errors: NULL and CANTLE_LOCKED if the store is open elsewhere; CANTLE_NOT_FOUND if
- * there is no store, and the options do not allow to create one; CANTLE_ALREADY_EXISTS if there is
+ * there is no store, and the options do not allow creating one; CANTLE_ALREADY_EXISTS if there is
  * a store, and the options forbid that; CANTLE_NOT_A_STORE if the path holds something else, which
  * is not touched; CANTLE_OPTION_MISMATCH for a comparator that is not registered;
  * CANTLE_INVALID_ARGUMENT if `path` is NULL, if `options` are no options or were freed, and if one
@@ -1023,7 +1023,7 @@ cantle_status cantle_contains(cantle_db *db,
  * Ownership: key and value are copied. Errors: CANTLE_INVALID_ARGUMENT for a key or value that is
  * too long, CANTLE_NO_SPACE, CANTLE_READ_ONLY, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_IO.
  * Nothing was written then, unless the message says that a sync failed: in this case the next
- * opening decides if the write took effect. Threads: any.
+ * opening shows if the write took effect. Threads: any.
  */
 cantle_status cantle_put(cantle_db *db,
                          cantle_keyspace *keyspace,

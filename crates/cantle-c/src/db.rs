@@ -95,7 +95,7 @@ pub(crate) use on;
 ///
 /// Ownership: the store is the caller's, to be closed by cantle_close; the options stay the
 /// caller's. Errors: NULL and CANTLE_LOCKED if the store is open elsewhere; CANTLE_NOT_FOUND if
-/// there is no store, and the options do not allow to create one; CANTLE_ALREADY_EXISTS if there is
+/// there is no store, and the options do not allow creating one; CANTLE_ALREADY_EXISTS if there is
 /// a store, and the options forbid that; CANTLE_NOT_A_STORE if the path holds something else, which
 /// is not touched; CANTLE_OPTION_MISMATCH for a comparator that is not registered;
 /// CANTLE_INVALID_ARGUMENT if `path` is NULL, if `options` are no options or were freed, and if one

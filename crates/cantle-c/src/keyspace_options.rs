@@ -144,7 +144,7 @@ pub unsafe extern "C" fn cantle_keyspace_options_space_amplification(
     set(options, Ok(bound), KeyspaceOptions::space_amplification)
 }
 
-/// Caches popular single pairs of chunks that are not in memory, if `on`. Default: yes.
+/// If `on`, popular single pairs of chunks that are not in memory are cached. Default: yes.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
 #[unsafe(no_mangle)]

@@ -163,7 +163,7 @@ pub unsafe extern "C" fn cantle_options_durability(
     })
 }
 
-/// Creates the store if there is none, if `on`. Default: yes.
+/// If `on`, the store is created if there is none. Default: yes.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cantle_options_create_if_missing(
     set(options, Ok(on), Options::create_if_missing)
 }
 
-/// Makes opening an existing store an error, if `on`. Default: no.
+/// If `on`, an existing store is an error. Default: no.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn cantle_options_error_if_exists(
     set(options, Ok(on), Options::error_if_exists)
 }
 
-/// Allows to create a store in a directory that holds other files, if `on`, as long as these belong
+/// If `on`, a store may be created in a directory that holds other files, as long as these belong
 /// to no known kind of store. cantle_repair then returns CANTLE_NOT_FOUND for such a directory.
 /// Default: no, since most often the path is a mistake. In either case a store does not touch files
 /// that are not its own, and a directory of another kind of store is refused.
@@ -199,10 +199,10 @@ pub unsafe extern "C" fn cantle_options_beside_other_files(
     set(options, Ok(on), Options::beside_other_files)
 }
 
-/// Makes cantle_repair keep writes since the last checkpoint, if `on`, even if nothing proves that
-/// all of them reached the disk: because the process was killed and its volume was unmounted since,
-/// or because the power failed. Default: no. Writes between those that are kept may be missing. Has
-/// no effect on an opening, which gives these writes up for good if it is for writing.
+/// If `on`, cantle_repair keeps writes since the last checkpoint even if nothing proves that all of
+/// them reached the disk: because the process was killed and its volume was unmounted since, or
+/// because the power failed. Default: no. Writes between those that are kept may be missing. Has no
+/// effect on an opening, which gives these writes up for good if it is for writing.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -213,8 +213,8 @@ pub unsafe extern "C" fn cantle_options_keep_left_behind(
     set(options, Ok(on), Options::keep_left_behind)
 }
 
-/// Opens the store for reading only, if `on`: writes fail, and nothing on disk changes. Any number
-/// of readers may have the store open at once, but no writer. Default: no.
+/// If `on`, the store is opened for reading only: writes fail, and nothing on disk changes. Any
+/// number of readers may have the store open at once, but no writer. Default: no.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]
@@ -247,12 +247,12 @@ pub unsafe extern "C" fn cantle_options_checkpoint_interval_ms(
     set(options, Ok(Duration::from_millis(milliseconds)), Options::checkpoint_interval)
 }
 
-/// Gives the store a write buffer, if `on`: a mapped file that collects appends to logs, so that
-/// many of them take one system call. If the process is killed, buffered appends are kept like
-/// written ones. Default: yes. The first store of a process that makes a write buffer installs a
-/// handler of SIGBUS. The handler stays until the process ends, and passes signals that are not
-/// about write buffers to the handler that was installed before. If every store is opened without a
-/// write buffer, no handler is installed.
+/// If `on`, the store has a write buffer: a mapped file that collects appends to logs, so that many
+/// of them take one system call. If the process is killed, buffered appends are kept like written
+/// ones. Default: yes. The first store of a process that makes a write buffer installs a handler of
+/// SIGBUS. The handler stays until the process ends, and passes every SIGBUS that is not about
+/// write buffers to the handler that was installed before. If every store is opened without a write
+/// buffer, no handler is installed.
 ///
 /// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
 #[unsafe(no_mangle)]

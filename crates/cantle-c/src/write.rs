@@ -36,7 +36,7 @@ pub type cantle_update_fn = Option<
 /// Ownership: key and value are copied. Errors: CANTLE_INVALID_ARGUMENT for a key or value that is
 /// too long, CANTLE_NO_SPACE, CANTLE_READ_ONLY, CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_IO.
 /// Nothing was written then, unless the message says that a sync failed: in this case the next
-/// opening decides if the write took effect. Threads: any.
+/// opening shows if the write took effect. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_put(
     db: *mut cantle_db,

@@ -29,8 +29,8 @@ macro_rules! operations {
             /// [`ReadOnly`](crate::Error::ReadOnly) in a read-only store,
             /// [`Closed`](crate::Error::Closed) in a closed one,
             /// [`NoKeyspace`](crate::Error::NoKeyspace) in a dropped keyspace. Nothing was written
-            /// then, unless the error says that a sync failed: in this case the next opening
-            /// decides if the write took effect.
+            /// then, unless the error says that a sync failed: in this case the next opening shows
+            /// if the write took effect.
             pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
                 self.handle.store.write_one(self.own(), Op::put(key.as_ref(), value.as_ref()))
             }
@@ -87,8 +87,8 @@ macro_rules! operations {
                 self.handle.store.update(self.own(), key.as_ref(), change)
             }
 
-            /// Stores a pair if the key is absent, atomically. Returns true if it was. Fails as
-            /// `get` and `put` do.
+            /// Stores a pair if the key is absent, atomically. Returns true if the key was absent.
+            /// Fails as `get` and `put` do.
             pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
                 self.compare_and_swap(key, None::<&[u8]>, Some(value))
             }

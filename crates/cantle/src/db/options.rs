@@ -116,7 +116,7 @@ impl KeyspaceOptions {
         self
     }
 
-    /// Caches popular single pairs whose region is not in memory, if `on` (EvenDB §4). Default:
+    /// If `on`, popular single pairs whose region is not in memory are cached (EvenDB §4). Default:
     /// yes.
     pub fn row_cache(mut self, on: bool) -> Self {
         self.row_cache = on;
@@ -262,7 +262,7 @@ impl Options {
         Db::open_with(path.as_ref(), self)
     }
 
-    /// Allows to create a store in a directory that holds other files, if `on`, as long as these
+    /// If `on`, a store may be created in a directory that holds other files, as long as these
     /// belong to no known kind of store. [`Db::repair`] then returns
     /// [`NotFound`](crate::Error::NotFound) for such a directory. Default: no, since most often the
     /// path is a mistake. In either case a store does not touch files that are not its own, and a
@@ -272,9 +272,9 @@ impl Options {
         self
     }
 
-    /// Makes [`Db::repair`] keep writes since the last checkpoint, if `on`, even if nothing proves
-    /// that all of them reached the disk: because the process was killed and its volume was
-    /// unmounted since, or because the power failed. Default: no, as in an opening
+    /// If `on`, [`Db::repair`] keeps writes since the last checkpoint even if nothing proves that
+    /// all of them reached the disk: because the process was killed and its volume was unmounted
+    /// since, or because the power failed. Default: no, as in an opening
     /// ([`Stats::left_behind_records`](crate::Stats::left_behind_records)). Every intact write is
     /// kept, in the order of versions, but writes between those that are kept may be missing.
     /// Batches are kept whole or not at all, as far as their commits are there. Has no effect on an
@@ -286,9 +286,9 @@ impl Options {
     }
 
     /// Sets the memory budget: bytes of memory for everything that the store caches and buffers.
-    /// Default: a quarter of the memory of the machine or of its control group, at most 4 GiB. All
-    /// stores of the process share this default budget that set neither this nor
-    /// [`resources`](Self::resources) nor a file system.
+    /// Default: a quarter of the memory of the machine or of its control group, at most 4 GiB. The
+    /// stores of a process that set neither this nor [`resources`](Self::resources) nor a file
+    /// system share one such budget.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = Some(bytes);
         self
@@ -300,19 +300,19 @@ impl Options {
         self
     }
 
-    /// Creates the store if there is none, if `on`. Default: yes.
+    /// If `on`, the store is created if there is none. Default: yes.
     pub fn create_if_missing(mut self, on: bool) -> Self {
         self.create_if_missing = on;
         self
     }
 
-    /// Makes opening an existing store an error, if `on`. Default: no.
+    /// If `on`, an existing store is an error. Default: no.
     pub fn error_if_exists(mut self, on: bool) -> Self {
         self.error_if_exists = on;
         self
     }
 
-    /// Opens the store for reading only, if `on`. Writes fail, and nothing on disk changes. Any
+    /// If `on`, the store is opened for reading only: writes fail, and nothing on disk changes. Any
     /// number of readers may have the store open at once, but no writer. Default: no.
     pub fn read_only(mut self, on: bool) -> Self {
         self.read_only = on;
@@ -320,11 +320,11 @@ impl Options {
     }
 
     /// Sets the number of threads for rebalances. Three more threads make checkpoints, split
-    /// chunks, and do periodic work. Default: half the cores, at least 1 and at most 4. All stores
-    /// of the process share these default threads that set neither this nor
-    /// [`resources`](Self::resources) nor a file system; the threads end with the last of these
-    /// stores. If several stores share threads, one more thread makes sure that no store waits for
-    /// the disk of another: while a disk hangs, it starts up to 32 other threads.
+    /// chunks, and do periodic work. Default: half the cores, at least 1 and at most 4. The stores
+    /// of a process that set neither this nor [`resources`](Self::resources) nor a file system
+    /// share these threads, which end with the last of these stores. If several stores share
+    /// threads, one more thread makes sure that no store waits for the disk of another: while a
+    /// disk hangs, it starts up to 32 other threads.
     pub fn background_threads(mut self, threads: usize) -> Self {
         self.background_threads = Some(threads);
         self
@@ -347,20 +347,20 @@ impl Options {
         self
     }
 
-    /// Gives the store a write buffer, if `on`: a mapped file, `WRITE-BUFFER`, that collects
-    /// appends to logs. About twenty appends then go to their log by one system call. If the
-    /// process is killed, buffered appends are kept like written ones. Default: yes. There is no
-    /// write buffer in a `Buffered` or read-only store, on file systems without an identity of the
-    /// page cache, nor while less than 2 GiB is free.
+    /// If `on`, the store has a write buffer: a mapped file, `WRITE-BUFFER`, that collects appends
+    /// to logs. About twenty appends then go to their log by one system call. If the process is
+    /// killed, buffered appends are kept like written ones. Default: yes. There is no write buffer
+    /// in a `Buffered` or read-only store, on file systems without an identity of the page cache,
+    /// nor while less than 2 GiB is free.
     ///
-    /// The write buffer saves about a quarter of the processor time of a put. It takes 132 KiB of
-    /// disk space, and up to a 64th of the memory budget (at most 16 MiB) while many logs are
-    /// appended to. It takes as much memory as is used of that.
+    /// The write buffer saves about a quarter of the processor time of a put. Its file takes 132
+    /// KiB of disk space, and up to a 64th of the memory budget (at most 16 MiB) while many logs
+    /// are appended to. The used part of the file is in memory, too.
     ///
     /// The write buffer needs a handler of SIGBUS, of which a process has only one. The system
     /// sends this signal when a mapped file fails, and the signal kills a process by default. The
     /// first store that makes a write buffer installs the handler, which stays until the process
-    /// ends. The handler deals with failures of write buffers, and passes every other signal to the
+    /// ends. The handler deals with failures of write buffers, and passes every other SIGBUS to the
     /// handler that was installed before. If every store of a process is opened without a write
     /// buffer, no handler is installed.
     pub fn write_buffer(mut self, on: bool) -> Self {

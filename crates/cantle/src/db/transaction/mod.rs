@@ -368,7 +368,7 @@ macro_rules! writes {
             }
 
             /// Stores a pair when the transaction is committed, if the key is absent. Returns true
-            /// if it was. Fails as `get` and `put` do.
+            /// if the key was absent. Fails as `get` and `put` do.
             pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
                 self.compare_and_swap(key, None::<&[u8]>, Some(value))
             }
