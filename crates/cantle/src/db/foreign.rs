@@ -134,8 +134,8 @@ pub(super) fn remove_socket_left(vfs: &dyn Vfs, dir: &Path) {
 /// True if a file belongs to another program, although a store may give a file this name. For
 /// example, a program that names its logs after the minute writes `202411261014.log`. Such a file
 /// must not be removed. It is recognised by its first bytes, which are text: a file of a store
-/// begins with its header, or after a crash with zeros or not at all. A file that cannot be read
-/// counts as the store's, because damage must not keep a store from being destroyed.
+/// begins with its header, or is empty or begins with zeros after a crash. A file that cannot be
+/// read counts as the store's, because damage must not keep a store from being destroyed.
 pub(super) fn is_foreign(vfs: &dyn Vfs, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if parse_file_name(name.strip_suffix(".tmp").unwrap_or(&name)).is_none() {

@@ -46,8 +46,8 @@ use recover::recover;
 use std::path::Path;
 
 /// Maximum number of attempts to take a lock whose file was removed meanwhile. Each failed attempt
-/// means that a process destroyed the store in the microseconds between two calls. More of them are
-/// no accident: the store is in use.
+/// means that a process destroyed the store in the microseconds between two calls. As many as this
+/// are no accident: the store is in use.
 const LOCK_ATTEMPTS_MAX: usize = 100;
 /// Number of the keyspace `default`.
 pub(crate) const DEFAULT_ID: u32 = 1;
