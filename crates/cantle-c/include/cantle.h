@@ -321,8 +321,9 @@ typedef struct cantle_resources cantle_resources;
 typedef struct cantle_snapshot cantle_snapshot;
 
 /**
- * Reads and writes that take effect together when they are committed, or not at all. Ended and freed by cantle_transaction_commit or
- * cantle_transaction_rollback. Several threads may use it at once.
+ * Reads and writes that take effect together at the moment of the commit, or not at all. Ended and
+ * freed by cantle_transaction_commit or cantle_transaction_rollback. Several threads may use it at
+ * once.
  */
 typedef struct cantle_transaction cantle_transaction;
 
@@ -523,10 +524,7 @@ void cantle_free(void *data);
  * Errors: none here. The function that uses the range returns CANTLE_INVALID_ARGUMENT for NULL
  * with another length, and for a bound that is more than one byte longer than 1 MiB. Threads: any.
  */
-cantle_range cantle_range_between(const void *start,
-                                  size_t start_len,
-                                  const void *end,
-                                  size_t end_len);
+cantle_range cantle_range_between(const void *start, size_t start_len, const void *end, size_t end_len);
 
 /**
  * The keys that begin with `prefix`. In a keyspace with a comparator, an iterator reads every pair
@@ -535,8 +533,7 @@ cantle_range cantle_range_between(const void *start,
  * Ownership: the range points to the caller's bytes, which must stay while the range is used.
  * Errors: none here; as cantle_range_between where the range is used. Threads: any.
  */
-cantle_range cantle_range_prefix(const void *prefix,
-                                 size_t prefix_len);
+cantle_range cantle_range_prefix(const void *prefix, size_t prefix_len);
 
 /**
  * Creates an order of keys from callbacks. A keyspace that is created with it records the `name`,
@@ -603,8 +600,7 @@ cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
  * names no layout, a number that is no enumerator, an invalid handle). The function that reads the
  * options returns the error of such a value again, and checks the ranges of values. Threads: any.
  */
-cantle_status cantle_keyspace_options_layout(cantle_keyspace_options *options,
-                                             const char *layout);
+cantle_status cantle_keyspace_options_layout(cantle_keyspace_options *options, const char *layout);
 
 /**
  * Sets the order of keys. Default: bytewise.
@@ -630,8 +626,7 @@ cantle_status cantle_keyspace_options_compression(cantle_keyspace_options *optio
  *
  * Ownership: nothing changes hands. Errors: as cantle_keyspace_options_layout. Threads: any.
  */
-cantle_status cantle_keyspace_options_space_amplification(cantle_keyspace_options *options,
-                                                          double bound);
+cantle_status cantle_keyspace_options_space_amplification(cantle_keyspace_options *options, double bound);
 
 /**
  * If `on`, popular single pairs of chunks that are not in memory are cached. Default: yes.
@@ -665,8 +660,7 @@ cantle_status cantle_options_free(cantle_options *options);
  * enumerator, an invalid handle); CANTLE_FORKED. cantle_open returns the error of such a value
  * again, and checks the ranges of values. Threads: any.
  */
-cantle_status cantle_options_memory_budget(cantle_options *options,
-                                           uint64_t bytes);
+cantle_status cantle_options_memory_budget(cantle_options *options, uint64_t bytes);
 
 /**
  * Sets the events that an acknowledged write survives: a cantle_durability. Default:
@@ -698,8 +692,7 @@ cantle_status cantle_options_error_if_exists(cantle_options *options, bool on);
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
-cantle_status cantle_options_beside_other_files(cantle_options *options,
-                                                bool on);
+cantle_status cantle_options_beside_other_files(cantle_options *options, bool on);
 
 /**
  * If `on`, cantle_repair keeps writes since the last checkpoint even if nothing proves that all of
@@ -709,8 +702,7 @@ cantle_status cantle_options_beside_other_files(cantle_options *options,
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
-cantle_status cantle_options_keep_left_behind(cantle_options *options,
-                                              bool on);
+cantle_status cantle_options_keep_left_behind(cantle_options *options, bool on);
 
 /**
  * If `on`, the store is opened for reading only: writes fail, and nothing on disk changes. Any
@@ -718,8 +710,7 @@ cantle_status cantle_options_keep_left_behind(cantle_options *options,
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
-cantle_status cantle_options_read_only(cantle_options *options,
-                                       bool on);
+cantle_status cantle_options_read_only(cantle_options *options, bool on);
 
 /**
  * Sets the number of threads for rebalances. Three more threads make checkpoints, split chunks,
@@ -736,8 +727,7 @@ cantle_status cantle_options_background_threads(cantle_options *options, size_t 
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
-cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options,
-                                                    uint64_t milliseconds);
+cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options, uint64_t milliseconds);
 
 /**
  * If `on`, the store has a write buffer: a mapped file that collects appends to logs, so that many
@@ -749,8 +739,7 @@ cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options,
  *
  * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
  */
-cantle_status cantle_options_write_buffer(cantle_options *options,
-                                          bool on);
+cantle_status cantle_options_write_buffer(cantle_options *options, bool on);
 
 /**
  * Shares a memory budget and threads with other stores. cantle_options_memory_budget and
@@ -814,9 +803,7 @@ cantle_status cantle_resources_free(cantle_resources *resources);
  * damaged; CANTLE_IO and CANTLE_NO_SPACE; CANTLE_FORKED for options of the process that this one
  * was forked from; CANTLE_OUT_OF_MEMORY if there are too many handles. Threads: any.
  */
-cantle_db *cantle_open(const char *path,
-                       const cantle_options *options,
-                       cantle_error **error);
+cantle_db *cantle_open(const char *path, const cantle_options *options, cantle_error **error);
 
 /**
  * Makes everything durable, closes the store, releases its lock, and frees the handle: the store
@@ -830,8 +817,7 @@ cantle_db *cantle_open(const char *path,
  * store had turned read-only before, and why. Threads: any; calls in other threads end with
  * CANTLE_CLOSED.
  */
-cantle_status cantle_close(cantle_db *db,
-                           cantle_error **error);
+cantle_status cantle_close(cantle_db *db, cantle_error **error);
 
 /**
  * The store's directory, as the caller gave it.
@@ -839,8 +825,7 @@ cantle_status cantle_close(cantle_db *db,
  * Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and
  * CANTLE_INVALID_ARGUMENT for an invalid handle, CANTLE_OUT_OF_MEMORY. Threads: any.
  */
-char *cantle_path(cantle_db *db,
-                  cantle_error **error);
+char *cantle_path(cantle_db *db, cantle_error **error);
 
 /**
  * The name of the order of a keyspace: that of its comparator, or "cantle.bytewise". `keyspace` may be NULL for the default one.
@@ -860,8 +845,7 @@ char *cantle_comparator_name(cantle_db *db,
  * Ownership: nothing changes hands. Errors: after CANTLE_NO_SPACE the store is as before; a failed
  * sync turns it read-only; CANTLE_READ_ONLY, CANTLE_CLOSED. Threads: any.
  */
-cantle_status cantle_sync(cantle_db *db,
-                          cantle_error **error);
+cantle_status cantle_sync(cantle_db *db, cantle_error **error);
 
 /**
  * Writes a consistent copy of the store into a new or empty directory. The copy is a complete
@@ -871,14 +855,13 @@ cantle_status cantle_sync(cantle_db *db,
  * Ownership: nothing changes hands. Errors: CANTLE_ALREADY_EXISTS if the directory holds a store,
  * CANTLE_NOT_A_STORE if it holds anything else; errors of writing there. Threads: any.
  */
-cantle_status cantle_backup(cantle_db *db,
-                            const char *directory,
-                            cantle_error **error);
+cantle_status cantle_backup(cantle_db *db, const char *directory, cantle_error **error);
 
 /**
- * The keyspace of this name, created if there is none. Layout and comparator of an existing one must be the same, or not given;
- * other options take effect, save for `default`, which has those given at opening. `options` may be NULL: an existing
- * keyspace keeps the settings that it has, and a new one gets the defaults.
+ * Returns the keyspace of this name. If there is none, creates it. If it exists, the layout and
+ * the comparator must be the existing ones or not be given. The other options take effect, except
+ * in `default`, which keeps those given at opening. `options` may be NULL: an existing keyspace
+ * then keeps its settings, and a new one gets the defaults.
  *
  * Ownership: the keyspace is the caller's, to be freed by cantle_keyspace_free, also after
  * cantle_close; the options stay the caller's. Errors: NULL and CANTLE_OPTION_MISMATCH for another
@@ -903,7 +886,7 @@ cantle_keyspace *cantle_keyspace_create(cantle_db *db,
                                         cantle_error **error);
 
 /**
- * Frees the handle of a keyspace; the keyspace stays. NULL is nothing to free.
+ * Frees the handle of a keyspace; the keyspace stays. Does nothing for NULL.
  *
  * Ownership: the handle is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that is
  * no keyspace or was freed. Threads: any.
@@ -917,8 +900,7 @@ cantle_status cantle_keyspace_free(cantle_keyspace *keyspace);
  * CANTLE_INVALID_ARGUMENT for an invalid handle, and for a name that contains a zero byte (made in
  * another language); CANTLE_OUT_OF_MEMORY. Threads: any.
  */
-char *cantle_keyspace_name(cantle_keyspace *keyspace,
-                           cantle_error **error);
+char *cantle_keyspace_name(cantle_keyspace *keyspace, cantle_error **error);
 
 /**
  * The names of all keyspaces, in order: texts, and NULL after the last one. `count` may be NULL.
@@ -928,9 +910,7 @@ char *cantle_keyspace_name(cantle_keyspace *keyspace,
  * contains a zero byte (made in another language); CANTLE_CLOSED, CANTLE_OUT_OF_MEMORY; `*count`
  * is 0 then. Threads: any.
  */
-char **cantle_keyspaces(cantle_db *db,
-                        size_t *count,
-                        cantle_error **error);
+char **cantle_keyspaces(cantle_db *db, size_t *count, cantle_error **error);
 
 /**
  * Drops a keyspace and everything in it. Snapshots that were taken before can still read it,
@@ -939,9 +919,7 @@ char **cantle_keyspaces(cantle_db *db,
  * Ownership: handles of the keyspace must still be freed. Errors: CANTLE_NO_KEYSPACE if there is
  * none, CANTLE_INVALID_ARGUMENT for `default`; as cantle_put. Threads: any.
  */
-cantle_status cantle_keyspace_drop(cantle_db *db,
-                                   const char *name,
-                                   cantle_error **error);
+cantle_status cantle_keyspace_drop(cantle_db *db, const char *name, cantle_error **error);
 
 /**
  * The metadata of a keyspace: bytes of the application that are stored with the keyspace. Empty
@@ -951,9 +929,7 @@ cantle_status cantle_keyspace_drop(cantle_db *db,
  * by cantle_free. Errors: NULL and CANTLE_INVALID_ARGUMENT for an invalid handle,
  * CANTLE_OUT_OF_MEMORY. Threads: any.
  */
-char *cantle_keyspace_metadata(cantle_keyspace *keyspace,
-                               size_t *len,
-                               cantle_error **error);
+char *cantle_keyspace_metadata(cantle_keyspace *keyspace, size_t *len, cantle_error **error);
 
 /**
  * Replaces the metadata of a keyspace, which has at most 64 KiB. The metadata is durable when this
@@ -1166,9 +1142,7 @@ cantle_status cantle_batch_delete_range(cantle_batch *batch,
  * Ownership: both stay the caller's. Errors: CANTLE_INVALID_ARGUMENT for a handle that is no
  * batch, was freed, or is in use by another thread. Threads: one at a time for both.
  */
-cantle_status cantle_batch_append(cantle_batch *batch,
-                                  const cantle_batch *other,
-                                  cantle_error **error);
+cantle_status cantle_batch_append(cantle_batch *batch, const cantle_batch *other, cantle_error **error);
 
 /**
  * Number of operations in a batch.
@@ -1197,10 +1171,7 @@ cantle_status cantle_batch_clear(cantle_batch *batch);
  * durability than the store's: if the checkpoint that follows fails, the batch has taken effect,
  * and is as durable as any other write. Threads: any for the store, one at a time for the batch.
  */
-cantle_status cantle_write(cantle_db *db,
-                           const cantle_batch *batch,
-                           int durability,
-                           cantle_error **error);
+cantle_status cantle_write(cantle_db *db, const cantle_batch *batch, int durability, cantle_error **error);
 
 /**
  * Takes a snapshot of the store as it is now. Waits some microseconds for the writes that are
@@ -1209,8 +1180,7 @@ cantle_status cantle_write(cantle_db *db,
  * Ownership: the snapshot is the caller's, to be freed by cantle_snapshot_free, also after
  * cantle_close. Errors: NULL and CANTLE_INVALID_ARGUMENT for an invalid handle. Threads: any.
  */
-cantle_snapshot *cantle_snapshot_new(cantle_db *db,
-                                     cantle_error **error);
+cantle_snapshot *cantle_snapshot_new(cantle_db *db, cantle_error **error);
 
 /**
  * Frees a snapshot. Iterators over it stay valid. Does nothing for NULL.
@@ -1271,17 +1241,18 @@ cantle_status cantle_snapshot_contains(cantle_snapshot *snapshot,
  * cantle_transaction_rollback, also after cantle_close. Errors: NULL and CANTLE_INVALID_ARGUMENT
  * for an invalid handle. Threads: any.
  */
-cantle_transaction *cantle_transaction_new(cantle_db *db,
-                                           cantle_error **error);
+cantle_transaction *cantle_transaction_new(cantle_db *db, cantle_error **error);
 
 /**
  * Makes the writes take effect now, if everything that was read (keys, found or not, and ranges as
  * far as they were consumed) has not been written to since. `durability` is the least durability
  * of the writes: a cantle_durability, CANTLE_DEFAULT for that of the store.
  *
- * Ownership: the transaction is gone afterwards, even if this fails (save for a handle or durability that will not do, and in a
- * callback that must not write). Errors: CANTLE_CONFLICT if what was read does not hold: run it again; CANTLE_NO_KEYSPACE if a keyspace
- * was dropped; as cantle_write. Nothing was written then. Threads: any; waits for calls of others that use it.
+ * Ownership: the transaction is gone afterwards, even if this fails (except for an invalid handle
+ * or durability, and in a callback that must not write). Errors: CANTLE_CONFLICT if something that
+ * was read has changed: run the transaction again; CANTLE_NO_KEYSPACE if a keyspace was dropped;
+ * as cantle_write. Nothing was written then. Threads: any; waits for calls of other threads that
+ * use the transaction.
  */
 cantle_status cantle_transaction_commit(cantle_transaction *transaction,
                                         int durability,
@@ -1290,8 +1261,9 @@ cantle_status cantle_transaction_commit(cantle_transaction *transaction,
 /**
  * Ends a transaction and discards its writes. Does nothing for NULL.
  *
- * Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for what is no transaction, was ended, or was handed to
- * a callback. Threads: any; waits for calls of others that use it.
+ * Ownership: the transaction is gone afterwards. Errors: CANTLE_INVALID_ARGUMENT for a handle that
+ * is no transaction, was ended, or was handed to a callback. Threads: any; waits for calls of
+ * other threads that use the transaction.
  */
 cantle_status cantle_transaction_rollback(cantle_transaction *transaction);
 
@@ -1340,8 +1312,8 @@ cantle_status cantle_transaction_contains(cantle_transaction *transaction,
 /**
  * Stores a pair when the transaction is committed. `keyspace` may be NULL for the default one.
  *
- * Ownership: key and value are copied. Errors: as cantle_put for its arguments and in a store that cannot be written to; others come with
- * the commit. Threads: any.
+ * Ownership: key and value are copied. Errors: as cantle_put for invalid arguments and in a store
+ * that cannot be written to; other errors come with the commit. Threads: any.
  */
 cantle_status cantle_transaction_put(cantle_transaction *transaction,
                                      cantle_keyspace *keyspace,
@@ -1385,16 +1357,14 @@ cantle_status cantle_transaction_delete_range(cantle_transaction *transaction,
  * as cantle_transaction_commit, except conflicts; CANTLE_FORKED in a child that was forked by
  * `run`, which writes nothing. Threads: any; `run` is called in this thread.
  */
-cantle_status cantle_transact(cantle_db *db,
-                              cantle_transact_fn run,
-                              void *user,
-                              cantle_error **error);
+cantle_status cantle_transact(cantle_db *db, cantle_transact_fn run, void *user, cantle_error **error);
 
 /**
- * The pair with the least key: in blocks of their own, or NULL if there is no pair. `value`
- * may be NULL if it is not wanted. `keyspace` may be NULL for the default one.
+ * The pair with the least key: in blocks of their own, or NULL if there is no pair. `value` may be
+ * NULL if it is not wanted. `keyspace` may be NULL for the default one.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get. Threads: any.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get.
+ * Threads: any.
  */
 cantle_status cantle_first(cantle_db *db,
                            cantle_keyspace *keyspace,
@@ -1405,10 +1375,11 @@ cantle_status cantle_first(cantle_db *db,
                            cantle_error **error);
 
 /**
- * The pair with the greatest key: in blocks of their own, or NULL if there is no pair. `value`
- * may be NULL if it is not wanted. `keyspace` may be NULL for the default one.
+ * The pair with the greatest key: in blocks of their own, or NULL if there is no pair. `value` may
+ * be NULL if it is not wanted. `keyspace` may be NULL for the default one.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get. Threads: any.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get.
+ * Threads: any.
  */
 cantle_status cantle_last(cantle_db *db,
                           cantle_keyspace *keyspace,
@@ -1419,11 +1390,12 @@ cantle_status cantle_last(cantle_db *db,
                           cantle_error **error);
 
 /**
- * Removes the pair with the least key, atomically, and returns it as cantle_first does.
- * Each pair is returned to one caller. `keyspace` may be NULL for the default one.
+ * Removes the pair with the least key, atomically, and returns it as cantle_first does. Each pair
+ * is returned to one caller. `keyspace` may be NULL for the default one.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the blocks.
- * Threads: any.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get
+ * and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that
+ * there is no memory for the blocks. Threads: any.
  */
 cantle_status cantle_pop_first(cantle_db *db,
                                cantle_keyspace *keyspace,
@@ -1434,11 +1406,12 @@ cantle_status cantle_pop_first(cantle_db *db,
                                cantle_error **error);
 
 /**
- * Removes the pair with the greatest key, atomically, and returns it as cantle_first does.
- * Each pair is returned to one caller. `keyspace` may be NULL for the default one.
+ * Removes the pair with the greatest key, atomically, and returns it as cantle_first does. Each
+ * pair is returned to one caller. `keyspace` may be NULL for the default one.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that there is no memory for the blocks.
- * Threads: any.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_get
+ * and cantle_put. Nothing was removed then, except with CANTLE_OUT_OF_MEMORY, which says that
+ * there is no memory for the blocks. Threads: any.
  */
 cantle_status cantle_pop_last(cantle_db *db,
                               cantle_keyspace *keyspace,
@@ -1449,10 +1422,13 @@ cantle_status cantle_pop_last(cantle_db *db,
                               cantle_error **error);
 
 /**
- * Replaces the key's value by `new_value` if the value is `expected`, atomically. An `expected` of NULL is an absent key, a `new_value` of
- * NULL deletes the key: with `expected` NULL this inserts if absent. `*swapped` says if the value was `expected`. `keyspace` may be NULL for the default one.
+ * Replaces the key's value by `new_value` if the value is `expected`, atomically. An `expected` of
+ * NULL is an absent key, a `new_value` of NULL deletes the key: with `expected` NULL this inserts
+ * if absent. `*swapped` says if the value was `expected`. `keyspace` may be NULL for the default
+ * one.
  *
- * Ownership: key and values are copied. Errors: as cantle_get and cantle_put; `*swapped` is false then. Threads: any.
+ * Ownership: key and values are copied. Errors: as cantle_get and cantle_put; `*swapped` is false
+ * then. Threads: any.
  */
 cantle_status cantle_compare_and_swap(cantle_db *db,
                                       cantle_keyspace *keyspace,
@@ -1468,7 +1444,8 @@ cantle_status cantle_compare_and_swap(cantle_db *db,
 /**
  * The pair with the least key, as the transaction sees it: as cantle_first gives it.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get. Threads: any.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+ * cantle_transaction_get. Threads: any.
  */
 cantle_status cantle_transaction_first(cantle_transaction *transaction,
                                        cantle_keyspace *keyspace,
@@ -1481,7 +1458,8 @@ cantle_status cantle_transaction_first(cantle_transaction *transaction,
 /**
  * The pair with the greatest key, as the transaction sees it: as cantle_first gives it.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get. Threads: any.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+ * cantle_transaction_get. Threads: any.
  */
 cantle_status cantle_transaction_last(cantle_transaction *transaction,
                                       cantle_keyspace *keyspace,
@@ -1495,7 +1473,9 @@ cantle_status cantle_transaction_last(cantle_transaction *transaction,
  * Removes the pair with the least key when the transaction is committed, and returns it as
  * cantle_first does.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time may get the same pair.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+ * cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time
+ * may get the same pair.
  */
 cantle_status cantle_transaction_pop_first(cantle_transaction *transaction,
                                            cantle_keyspace *keyspace,
@@ -1509,7 +1489,9 @@ cantle_status cantle_transaction_pop_first(cantle_transaction *transaction,
  * Removes the pair with the greatest key when the transaction is committed, and returns it as
  * cantle_first does.
  *
- * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time may get the same pair.
+ * Ownership: the blocks are the caller's, each to be freed by cantle_free. Errors: as
+ * cantle_transaction_get and cantle_transaction_put. Threads: any; two that pop at the same time
+ * may get the same pair.
  */
 cantle_status cantle_transaction_pop_last(cantle_transaction *transaction,
                                           cantle_keyspace *keyspace,
@@ -1520,10 +1502,11 @@ cantle_status cantle_transaction_pop_last(cantle_transaction *transaction,
                                           cantle_error **error);
 
 /**
- * Replaces the key's value when the transaction is committed, if it is `expected` as the transaction sees it: as cantle_compare_and_swap.
+ * Replaces the key's value when the transaction is committed, if it is `expected` as the
+ * transaction sees it: as cantle_compare_and_swap.
  *
- * Ownership: key and values are copied. Errors: as cantle_transaction_get and cantle_transaction_put; `*swapped` is false then.
- * Threads: any.
+ * Ownership: key and values are copied. Errors: as cantle_transaction_get and
+ * cantle_transaction_put; `*swapped` is false then. Threads: any.
  */
 cantle_status cantle_transaction_compare_and_swap(cantle_transaction *transaction,
                                                   cantle_keyspace *keyspace,
@@ -1537,10 +1520,11 @@ cantle_status cantle_transaction_compare_and_swap(cantle_transaction *transactio
                                                   cantle_error **error);
 
 /**
- * Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs that are not merged yet may count.
- * `keyspace` may be NULL for the default one.
+ * Estimated number of pairs, from counters that maintenance keeps: overwritten and deleted pairs
+ * that are not merged yet may count. `keyspace` may be NULL for the default one.
  *
- * Ownership: nothing changes hands. Errors: CANTLE_CLOSED, CANTLE_NO_KEYSPACE, CANTLE_INVALID_ARGUMENT; `*pairs` is 0 then. Threads: any.
+ * Ownership: nothing changes hands. Errors: CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
+ * CANTLE_INVALID_ARGUMENT; `*pairs` is 0 then. Threads: any.
  */
 cantle_status cantle_len_estimate(cantle_db *db,
                                   cantle_keyspace *keyspace,
@@ -1548,8 +1532,9 @@ cantle_status cantle_len_estimate(cantle_db *db,
                                   cantle_error **error);
 
 /**
- * An iterator over the range (NULL: every key) as of now. `keyspace` may be NULL for the default one. It stands before the first pair and
- * behind the last: its first movement decides.
+ * Creates an iterator over the range (NULL: every key) as of now. `keyspace` may be NULL for the
+ * default one. The iterator stands before the first pair and after the last: its first movement
+ * decides.
  *
  * Ownership: the iterator is the caller's, to be freed by cantle_iterator_free, also after
  * cantle_close; the range is copied. Errors: NULL and CANTLE_INVALID_ARGUMENT for invalid handles
@@ -1657,9 +1642,7 @@ bool cantle_iterator_seek(cantle_iterator *iterator,
  * Ownership: key and value are the iterator's, until it moves again or is freed. Errors: false for
  * a handle that is no iterator, was freed, or is in use. Threads: one at a time.
  */
-bool cantle_iterator_pair(cantle_iterator *iterator,
-                          cantle_slice *key,
-                          cantle_slice *value);
+bool cantle_iterator_pair(cantle_iterator *iterator, cantle_slice *key, cantle_slice *value);
 
 /**
  * Status of the last movement: CANTLE_OK, also if there was no pair any more, or the reason why it
@@ -1684,9 +1667,7 @@ cantle_key *cantle_key_new(void);
  * Errors: NULL and CANTLE_INVALID_ARGUMENT if `bytes` are no composite key, are longer than 1 MiB,
  * or nest deeper than 32 levels. Threads: any.
  */
-cantle_key *cantle_key_parse(const void *bytes,
-                             size_t len,
-                             cantle_error **error);
+cantle_key *cantle_key_parse(const void *bytes, size_t len, cantle_error **error);
 
 /**
  * Frees a key. Does nothing for NULL.
@@ -1711,10 +1692,7 @@ cantle_status cantle_key_clear(cantle_key *key);
  * CANTLE_INVALID_ARGUMENT if the text is not UTF-8, for invalid handles and pointers, and if the
  * key would be longer than 1 MiB, the maximum of a store. Threads: one at a time.
  */
-cantle_status cantle_key_text(cantle_key *key,
-                              const void *text,
-                              size_t len,
-                              cantle_error **error);
+cantle_status cantle_key_text(cantle_key *key, const void *text, size_t len, cantle_error **error);
 
 /**
  * Appends a byte string.
@@ -1723,10 +1701,7 @@ cantle_status cantle_key_text(cantle_key *key,
  * CANTLE_INVALID_ARGUMENT for invalid handles and pointers, and if the key would be too long.
  * Threads: one at a time.
  */
-cantle_status cantle_key_bytes(cantle_key *key,
-                               const void *bytes,
-                               size_t len,
-                               cantle_error **error);
+cantle_status cantle_key_bytes(cantle_key *key, const void *bytes, size_t len, cantle_error **error);
 
 /**
  * Appends an integer, or a time in microseconds since 1970-01-01T00:00:00Z.
@@ -1734,9 +1709,7 @@ cantle_status cantle_key_bytes(cantle_key *key,
  * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
  * invalid handle, and if the key would be too long. Threads: one at a time.
  */
-cantle_status cantle_key_int(cantle_key *key,
-                             int64_t integer,
-                             cantle_error **error);
+cantle_status cantle_key_int(cantle_key *key, int64_t integer, cantle_error **error);
 
 /**
  * Appends a float, which sorts by IEEE 754's total order.
@@ -1744,9 +1717,7 @@ cantle_status cantle_key_int(cantle_key *key,
  * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
  * invalid handle, and if the key would be too long. Threads: one at a time.
  */
-cantle_status cantle_key_float(cantle_key *key,
-                               double number,
-                               cantle_error **error);
+cantle_status cantle_key_float(cantle_key *key, double number, cantle_error **error);
 
 /**
  * Appends a boolean.
@@ -1754,9 +1725,7 @@ cantle_status cantle_key_float(cantle_key *key,
  * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
  * invalid handle, and if the key would be too long. Threads: one at a time.
  */
-cantle_status cantle_key_bool(cantle_key *key,
-                              bool boolean,
-                              cantle_error **error);
+cantle_status cantle_key_bool(cantle_key *key, bool boolean, cantle_error **error);
 
 /**
  * Appends a null, which sorts before everything else.
@@ -1764,8 +1733,7 @@ cantle_status cantle_key_bool(cantle_key *key,
  * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
  * invalid handle, and if the key would be too long. Threads: one at a time.
  */
-cantle_status cantle_key_null(cantle_key *key,
-                              cantle_error **error);
+cantle_status cantle_key_null(cantle_key *key, cantle_error **error);
 
 /**
  * Appends all parts of another key as one part, a sequence within the sequence.
@@ -1775,9 +1743,7 @@ cantle_status cantle_key_null(cantle_key *key,
  * long or nest deeper than 32 levels, which is as deep as cantle_key_parse reads. Threads: one at
  * a time, for both.
  */
-cantle_status cantle_key_append_nested(cantle_key *key,
-                                       const cantle_key *nested,
-                                       cantle_error **error);
+cantle_status cantle_key_append_nested(cantle_key *key, const cantle_key *nested, cantle_error **error);
 
 /**
  * The bytes of a key, which sort as the parts do.
@@ -1793,9 +1759,7 @@ cantle_slice cantle_key_data(const cantle_key *key);
  * Ownership: the range points to the key's memory, until a part is appended or it is cleared or
  * freed. Errors: CANTLE_INVALID_ARGUMENT for an invalid handle. Threads: one at a time.
  */
-cantle_status cantle_key_range(cantle_key *key,
-                               cantle_range *range,
-                               cantle_error **error);
+cantle_status cantle_key_range(cantle_key *key, cantle_range *range, cantle_error **error);
 
 /**
  * Number of parts of a key.
@@ -1812,10 +1776,7 @@ size_t cantle_key_count(const cantle_key *key);
  * CANTLE_INVALID_ARGUMENT if there is no such part, and for an invalid handle; `*part` is a null
  * then. Threads: one at a time.
  */
-cantle_status cantle_key_part(const cantle_key *key,
-                              size_t index,
-                              cantle_part *part,
-                              cantle_error **error);
+cantle_status cantle_key_part(const cantle_key *key, size_t index, cantle_part *part, cantle_error **error);
 
 /**
  * The parts of a part that is a sequence, as a key of their own.
@@ -1824,9 +1785,7 @@ cantle_status cantle_key_part(const cantle_key *key,
  * CANTLE_INVALID_ARGUMENT if there is no such part, or it is no sequence, and for an invalid
  * handle. Threads: one at a time.
  */
-cantle_key *cantle_key_nested(const cantle_key *key,
-                              size_t index,
-                              cantle_error **error);
+cantle_key *cantle_key_nested(const cantle_key *key, size_t index, cantle_error **error);
 
 /**
  * Counters and sizes of the store and of each keyspace, as a JSON object: the fields of `Stats` in
@@ -1835,8 +1794,7 @@ cantle_key *cantle_key_nested(const cantle_key *key,
  * Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and
  * CANTLE_INVALID_ARGUMENT for an invalid handle, CANTLE_OUT_OF_MEMORY. Threads: any.
  */
-char *cantle_stats(cantle_db *db,
-                   cantle_error **error);
+char *cantle_stats(cantle_db *db, cantle_error **error);
 
 /**
  * One number of the statistics by its name, such as "disk_bytes", "memory_used",
@@ -1845,10 +1803,7 @@ char *cantle_stats(cantle_db *db,
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number,
  * for NULL and for an invalid handle; CANTLE_FORKED; `*number` is 0 then. Threads: any.
  */
-cantle_status cantle_stat(cantle_db *db,
-                          const char *name,
-                          uint64_t *number,
-                          cantle_error **error);
+cantle_status cantle_stat(cantle_db *db, const char *name, uint64_t *number, cantle_error **error);
 
 /**
  * The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of
@@ -1890,8 +1845,7 @@ cantle_status cantle_verify(cantle_db *db,
  * for a file or another kind of store, CANTLE_IO if a file cannot be removed: then the store
  * cannot be opened any more; call this again to remove the rest. Threads: any.
  */
-cantle_status cantle_destroy(const char *path,
-                             cantle_error **error);
+cantle_status cantle_destroy(const char *path, cantle_error **error);
 
 /**
  * Saves the remains of the damaged store in directory `source` into a new store in directory
