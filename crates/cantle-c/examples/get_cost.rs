@@ -1,9 +1,9 @@
-//! What a get costs in C beside Rust: the same keys in the same order, in turns, of the same store in memory.
+//! The cost of a get in C beside Rust: the same keys in the same order, in turns, of the same store in memory.
 //!
 //! `cargo run --release -p cantle-c --example get_cost [ROUNDS]`; with `smoke` instead of a number, a tiny one that only runs.
 //!
 //! The C functions are called through pointers that the optimiser does not see through, so nothing of them is inlined, as in a program that
-//! links the library. That the library is linked as an archive and not by its symbols leaves out the jump through the linkage table, a nanosecond.
+//! links the library. The library is linked as an archive and not by its symbols: this leaves out the jump through the linkage table, a nanosecond.
 #![expect(unsafe_code, reason = "calls the functions as C does")]
 
 use cantle_c::{db::*, memory::*, read::*, status::cantle_status};

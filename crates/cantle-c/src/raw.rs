@@ -165,7 +165,7 @@ mod tests {
         }
         let longest = vec![0; BOUND_BYTES_MAX];
         let data = longest.as_ptr().cast();
-        // SAFETY: so many bytes are there.
+        // SAFETY: `longest` has as many bytes as each length says.
         unsafe {
             assert_eq!(key(data, KEY_BYTES_MAX).unwrap().len(), KEY_BYTES_MAX);
             assert!(key(data, KEY_BYTES_MAX + 1).is_err());

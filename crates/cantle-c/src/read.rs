@@ -74,7 +74,7 @@ pub(crate) unsafe fn get_into(
     let len = source?.lend(key, |bytes| {
         let shown = bytes.len().min(room);
         if shown > 0 {
-            // SAFETY: `buffer` has room for so many, and the value is the library's own memory.
+            // SAFETY: `buffer` has room for `shown` bytes, and the value is the library's own memory.
             unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), shown) }
         }
         bytes.len()

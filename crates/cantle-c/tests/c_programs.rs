@@ -1,6 +1,6 @@
 //! C and C++ programs against the header and the libraries: warnings are errors, and AddressSanitizer and UBSan watch.
 //!
-//! What cannot be run for want of a compiler is said, and not an error, unless `CANTLE_REQUIRE_COMPILERS` is 1, as in `.ci/run`.
+//! A test that cannot run for want of a compiler says so and passes, unless `CANTLE_REQUIRE_COMPILERS` is 1, as in `.ci/run`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

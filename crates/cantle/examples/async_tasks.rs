@@ -60,7 +60,7 @@ struct State<T> {
     waker: Option<Waker>,
 }
 
-/// What a job will come to.
+/// The future result of a job.
 struct Pending<T> {
     state: Arc<Mutex<State<T>>>,
 }
@@ -80,7 +80,7 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// What a handler of requests would be: handles are cheap to clone, and `Send + Sync`.
+/// A handler of requests: handles are cheap to clone, and `Send + Sync`.
 async fn register(blocking: &Blocking, db: &Db, user: u32) -> cantle::Result<Option<Value>> {
     let writer = db.clone();
     blocking.run(move || writer.put(format!("user/{user:04}"), user.to_string())).await?;
@@ -129,7 +129,7 @@ pub fn main() -> cantle::Result<()> {
             put.await?;
         }
         assert_eq!(count(&blocking, db.prefix("user/")).await?, 400);
-        // What waits for a sync is handed over like the rest.
+        // Calls that wait for a sync go to the threads as well.
         let (syncing, closing) = (db.clone(), db.clone());
         blocking.run(move || syncing.sync()).await?;
         blocking.run(move || closing.close()).await

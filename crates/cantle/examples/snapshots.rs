@@ -17,7 +17,7 @@ fn amount(bytes: &[u8]) -> i64 {
     bytes.try_into().map(i64::from_be_bytes).unwrap_or_default()
 }
 
-/// What all accounts hold together, as `pairs` have it.
+/// The sum of all accounts in `pairs`.
 fn total(pairs: impl Iterator<Item = cantle::Result<(cantle::Key, cantle::Value)>>) -> cantle::Result<i64> {
     pairs.map(|pair| pair.map(|(_, value)| amount(&value))).sum()
 }

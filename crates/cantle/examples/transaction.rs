@@ -20,7 +20,7 @@ fn book(db: &Db, guest: &str, room: u64, from: u64, to: u64) -> cantle::Result<b
     let bookings = db.keyspace("bookings")?;
     // Runs again if anybody has changed what it read. So it does nothing but read and write through `tx`.
     db.transact(|tx| {
-        // That there is *nothing* in the range must still hold when the transaction commits: no two guests can both
+        // The range must still be empty when the transaction commits: no two guests can both
         // find the nights free and take them.
         if tx.range(night(room, from)..night(room, to)).next().transpose()?.is_some() {
             return Ok(false);

@@ -1,4 +1,4 @@
-/* What the test programs share: checks that say where they failed. */
+/* Helpers of the test programs: checks that say where they failed. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -97,7 +97,7 @@ static inline void put(cantle_db *db, cantle_keyspace *keyspace, const char *key
     OK(cantle_put(db, keyspace, key, strlen(key), value, strlen(value), &error));
 }
 
-/* Whether the key has this value; NULL: none. */
+/* True if the key has this value; NULL: if it has none. */
 static inline bool has(cantle_db *db, cantle_keyspace *keyspace, const char *key, const char *value) {
     char *found = NULL;
     size_t len = 99;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const STORES: u64 = 3;
-/// Enough for so many tables that each store alone would open as many as three may together.
+/// Number of keys: their tables in one store are as many as three stores may have open together.
 const KEYS: u64 = 6_000;
 /// Maximum time until stores work again once files can be opened.
 const PATIENCE: Duration = Duration::from_secs(30);
