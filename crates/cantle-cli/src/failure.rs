@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Anything else.
     Failed(String),
+    /// A signal of this number ended it; the store has what was done before.
+    Interrupted(String, u8),
 }
 
 impl Failure {
@@ -25,9 +27,11 @@ impl Failure {
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::ClosedPipe => None,
-            Self::Absent(message) | Self::Damage(message) | Self::Usage(message) | Self::Failed(message) => {
-                Some(message)
-            }
+            Self::Absent(message)
+            | Self::Damage(message)
+            | Self::Usage(message)
+            | Self::Failed(message)
+            | Self::Interrupted(message, _) => Some(message),
         }
     }
 
@@ -38,6 +42,8 @@ impl Failure {
             Self::Absent(_) | Self::Damage(_) => 1,
             Self::Usage(_) => 2,
             Self::Failed(_) => 3,
+            // As shells count it.
+            Self::Interrupted(_, signal) => 128 + signal,
         }
     }
 }

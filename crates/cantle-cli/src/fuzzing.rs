@@ -1,8 +1,9 @@
 //! What reads text of strangers, for those who send it anything: it refuses it, or keeps what it understood.
 
-use crate::keyfmt::{KeyCodec, KeyFormat};
-use crate::row::csv::CsvFile;
-use crate::row::ndjson::{NdjsonRows, NdjsonShape};
+use crate::keyfmt::{KeyCodec, KeyFormat, Round};
+use crate::row::csv::{self, CsvFile};
+use crate::row::ndjson::{self, NdjsonShape};
+use crate::row::table::Table;
 use crate::row::tsv::{TsvRows, TsvShape};
 use crate::row::write::{Exporter, FileFormat};
 use crate::row::{Row, Rows};
@@ -25,18 +26,17 @@ fn schema(draw: u8) -> Schema {
 
 /// The rows of a file that can be understood; none if the file cannot.
 fn rows(format: FileFormat, text: &[u8], schema: &Schema) -> Option<Vec<Row>> {
+    let text = std::io::Cursor::new(text.to_vec());
     let codec = KeyCodec::new(None, schema);
     let value = schema.value.clone();
     let name = "file".to_owned();
     let mut rows: Box<dyn Rows> = match format {
         FileFormat::Csv => {
-            let file = CsvFile::new(text, name).ok()?;
-            let columns = file.header().to_vec();
-            Box::new(file.rows(schema, &columns).ok()?)
+            let file = CsvFile::new(text, name, csv::DELIMITER).ok()?;
+            let columns = file.header().columns().to_vec();
+            Box::new(file).rows(schema, &columns, Round::Exact).ok()?
         }
-        FileFormat::Ndjson => {
-            Box::new(NdjsonRows::new(text, name, NdjsonShape { codec, value, columns: None }))
-        }
+        FileFormat::Ndjson => ndjson::rows(text, name, NdjsonShape { codec, value, columns: None }).ok()?,
         FileFormat::Tsv => Box::new(TsvRows::new(text, name, TsvShape { codec, value, escapes: true })),
         // For `import`, which `cantle-import` tests.
         FileFormat::RocksdbDump => return None,

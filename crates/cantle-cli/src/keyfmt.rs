@@ -1,16 +1,19 @@
 //! Keys as people write and read them.
 //!
-//! A key of named columns is a CSV record, `UA,EWR,2013-07-04T09:00:00Z,1545`; an empty field is a null; a time
-//! is RFC 3339 and kept as UTC microseconds. Other keys are raw (escaped text), hexadecimal, or any composite
+//! A key of named columns is a CSV record, `UA,EWR,2013-07-04T09:00:00Z,1545`; an empty field is a null, `""` the
+//! empty text; a time is RFC 3339 or a date and kept as UTC microseconds. Other keys are raw (escaped text), hexadecimal, or any composite
 //! key as a JSON array. A key prints only if its text parses to the same bytes again, so that printed keys can
 //! be used as arguments and exports load back exactly.
 
-use crate::csvtext;
+mod time;
+
+pub(crate) use time::Round;
+
+use crate::csvtext::{self, Field};
 use crate::escape;
 use crate::schema::{ColumnType, KeyColumn, Schema};
 use cantle::key::{self, Part};
 use clap::ValueEnum;
-use jiff::Timestamp;
 use serde_json::value::RawValue;
 use std::str;
 
@@ -34,8 +37,8 @@ pub(crate) enum KeyCodec {
     Hex,
     /// A JSON array of parts.
     Tuple,
-    /// A CSV record of these columns.
-    Columns(Vec<KeyColumn>),
+    /// A CSV record of these columns, whose times are rounded so.
+    Columns(Vec<KeyColumn>, Round),
 }
 
 impl KeyCodec {
@@ -46,14 +49,22 @@ impl KeyCodec {
             Some(KeyFormat::Hex) => Self::Hex,
             Some(KeyFormat::Tuple) => Self::Tuple,
             None if schema.key.is_empty() => Self::Raw,
-            None => Self::Columns(schema.key.clone()),
+            None => Self::Columns(schema.key.clone(), Round::Exact),
+        }
+    }
+
+    /// The same codec, where times that are finer than a microsecond are rounded when they are parsed.
+    pub(crate) fn rounding(self, round: Round) -> Self {
+        match self {
+            Self::Columns(columns, _) => Self::Columns(columns, round),
+            other => other,
         }
     }
 
     /// The key that `text` names.
     pub(crate) fn parse(&self, text: &[u8]) -> Result<Vec<u8>, String> {
         match self {
-            Self::Columns(columns) => {
+            Self::Columns(columns, round) => {
                 let fields = csvtext::split(text)?;
                 if fields.len() != columns.len() {
                     return Err(format!(
@@ -64,7 +75,7 @@ impl KeyCodec {
                         fields.len()
                     ));
                 }
-                key_of_texts(columns, fields.iter().map(Vec::as_slice))
+                key_of_texts(columns, fields.iter().map(Option::as_deref), *round)
             }
             _ => self.parse_start(text),
         }
@@ -76,12 +87,12 @@ impl KeyCodec {
             Self::Raw => escape::unescape(text),
             Self::Hex => escape::from_hex(text),
             Self::Tuple => Ok(key::encode(&parse_tuple(text)?)),
-            Self::Columns(columns) => {
+            Self::Columns(columns, round) => {
                 let fields = csvtext::split(text)?;
                 if fields.len() > columns.len() {
                     return Err(format!("the key has only {} columns ({})", columns.len(), names(columns)));
                 }
-                key_of_texts(columns, fields.iter().map(Vec::as_slice))
+                key_of_texts(columns, fields.iter().map(Option::as_deref), *round)
             }
         }
     }
@@ -92,7 +103,7 @@ impl KeyCodec {
         let end = match self {
             Self::Raw | Self::Hex => after_prefix(&start),
             // No part begins with 0xff; only a longer text that goes on with a zero byte does.
-            Self::Tuple | Self::Columns(_) => Some([start.as_slice(), &[u8::MAX]].concat()),
+            Self::Tuple | Self::Columns(..) => Some([start.as_slice(), &[u8::MAX]].concat()),
         };
         Ok((start, end))
     }
@@ -106,58 +117,59 @@ impl KeyCodec {
                 let parts = key::parse(key).ok()?;
                 Some(format!("[{}]", parts.iter().map(tuple_json).collect::<Option<Vec<_>>>()?.join(",")))
             }
-            Self::Columns(columns) => {
-                let texts = key_texts(columns, key)?;
-                String::from_utf8(csvtext::record(&texts)).ok()
+            Self::Columns(columns, _) => {
+                let fields = key_fields(columns, key)?;
+                String::from_utf8(csvtext::record(&fields)).ok()
             }
         }
     }
 
-    /// A text for people: what [`print`](Self::print) gives, else hexadecimal digits behind `0x`.
+    /// A text for people: the one of [`print`](Self::print), else hexadecimal digits after `0x`. A null alone has no text.
     pub(crate) fn show(&self, key: &[u8]) -> String {
-        self.print(key).unwrap_or_else(|| format!("0x{}", escape::to_hex(key)))
+        let visible = |text: &String| !text.is_empty() || key.is_empty();
+        self.print(key).filter(visible).unwrap_or_else(|| format!("0x{}", escape::to_hex(key)))
     }
 
-    /// A text for where a chunk starts: its key may be cut off anywhere.
+    /// A text for the start of a chunk, whose key may be cut off anywhere.
     pub(crate) fn show_start(&self, key: &[u8]) -> String {
         let cut = match self {
-            Self::Columns(columns) if self.print(key).is_none() => cut_texts(columns, key),
+            Self::Columns(columns, _) if self.print(key).is_none() => cut_fields(columns, key),
             _ => None,
         };
-        cut.and_then(|texts| String::from_utf8(csvtext::record(&texts)).ok())
+        cut.and_then(|fields| String::from_utf8(csvtext::record(&fields)).ok())
             .unwrap_or_else(|| self.show(key))
     }
 }
 
-/// The texts of the columns that lie whole in the first bytes of a cut key, and of what there is of the next.
-fn cut_texts(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>> {
-    // More than a line shows; looking for the last whole column is quadratic in it.
+/// The fields of the columns that lie whole in the first bytes of a cut key, and the beginning of the next one.
+fn cut_fields(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Field>> {
+    // More than a line shows; the search for the last whole column is quadratic in it.
     let head = key.get(..128).unwrap_or(key);
     let (end, parts) = (0..=head.len()).rev().find_map(|end| Some((end, key::parse(&head[..end]).ok()?)))?;
     if parts.len() > columns.len() {
         return None;
     }
-    let texts = parts.iter().zip(columns).map(|(part, column)| text_of_part(column, part));
-    let mut texts: Vec<String> = texts.collect::<Option<_>>()?;
+    let fields = parts.iter().zip(columns).map(|(part, column)| field_of_part(column, part));
+    let mut fields: Vec<Field> = fields.collect::<Option<_>>()?;
     let next = columns.get(parts.len()).and_then(|column| match head[end..] {
-        [0x02, ref text @ ..] => Some(String::from_utf8_lossy(text).into_owned()),
+        [0x02, ref text @ ..] => Some(Some(String::from_utf8_lossy(text).into_owned().into_bytes())),
         // An integer or a time whose last bytes are cut off: the smallest one that begins so.
         [code @ 0x15..=0x1c, ref bytes @ ..] => {
             let mut whole = [&[code], bytes].concat();
             whole.resize(1 + usize::from(code - 0x14), 0);
-            text_of_part(column, key::parse(&whole).ok()?.first()?)
+            field_of_part(column, key::parse(&whole).ok()?.first()?)
         }
         _ => None,
     });
-    texts.extend(next);
-    (!texts.is_empty()).then_some(texts)
+    fields.extend(next);
+    (!fields.is_empty()).then_some(fields)
 }
 
 fn names(columns: &[KeyColumn]) -> String {
     columns.iter().map(KeyColumn::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The first byte string behind all that begin with `prefix`.
+/// The first byte string after all that begin with `prefix`.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
@@ -165,49 +177,82 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The key of the columns' texts, in their order.
+/// The key of the columns' fields, in their order.
 pub(crate) fn key_of_texts<'a>(
     columns: &[KeyColumn],
-    texts: impl Iterator<Item = &'a [u8]>,
+    fields: impl Iterator<Item = Option<&'a [u8]>>,
+    round: Round,
 ) -> Result<Vec<u8>, String> {
     let mut builder = key::Builder::new();
-    for (column, text) in columns.iter().zip(texts) {
-        builder = builder.part(&part_of_text(column, text)?);
+    for (column, field) in columns.iter().zip(fields) {
+        builder = builder.part(&part_of_field(column, field, round)?);
     }
     Ok(builder.finish())
 }
 
-/// The texts of a key's columns, if the key consists of them and each text reads as the same part again.
-pub(crate) fn key_texts(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>> {
+/// The fields of a key's columns, if the key consists of them and each field reads as the same part again.
+pub(crate) fn key_fields(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Field>> {
     let parts = parts_of(columns, key)?;
-    parts.iter().zip(columns).map(|(part, column)| text_of_part(column, part)).collect()
+    parts.iter().zip(columns).map(|(part, column)| field_of_part(column, part)).collect()
 }
 
 fn parts_of(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Part>> {
     key::parse(key).ok().filter(|parts| parts.len() == columns.len())
 }
 
-/// The part that a column's text stands for. The empty text is a null.
-fn part_of_text(column: &KeyColumn, text: &[u8]) -> Result<Part, String> {
+/// The part that a column's field stands for. No field is a null; an empty one is so unless the column is text.
+fn part_of_field(column: &KeyColumn, field: Option<&[u8]>, round: Round) -> Result<Part, String> {
     let KeyColumn(name, kind) = column;
-    if text.is_empty() {
-        return Ok(Part::Null);
-    }
-    let text = str::from_utf8(text).map_err(|_| format!("column {name:?} is not UTF-8"))?;
+    let text = match field {
+        None => return Ok(Part::Null),
+        Some([]) if *kind != ColumnType::Text => return Ok(Part::Null),
+        Some(text) => str::from_utf8(text).map_err(|_| format!("column {name:?} is not UTF-8"))?,
+    };
     let wrong = |what: &str| format!("column {name:?} is {what}: {:?}", shortened(text));
     match kind {
         ColumnType::Text => Ok(Part::Text(text.to_owned())),
         ColumnType::Int => text.parse().map(Part::Int).map_err(|_| wrong("not a 64-bit integer")),
-        ColumnType::Float => text.parse().map(Part::Float).map_err(|_| wrong("not a number")),
-        ColumnType::Time => {
-            let time: Timestamp =
-                text.parse().map_err(|_| wrong("not an RFC 3339 time such as 2013-07-04T09:00:00Z"))?;
-            if time.subsec_nanosecond() % 1000 != 0 {
-                return Err(wrong("finer than a microsecond"));
-            }
-            Ok(Part::Int(time.as_microsecond()))
-        }
+        ColumnType::Float => float_of_text(text).map(Part::Float).map_err(wrong),
+        ColumnType::Time => time::parse(text, round).map(Part::Int).map_err(|what| wrong(&what)),
     }
+}
+
+/// The number that `text` is. Digits that no number holds are not taken for infinity.
+fn float_of_text(text: &str) -> Result<f64, &'static str> {
+    let float: f64 = text.parse().map_err(|_| "not a number")?;
+    if float.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
+        return Err("beyond the largest 64-bit number, 1.8e308");
+    }
+    Ok(float)
+}
+
+/// The way to keep a row that a key column refuses: a type that takes its text, or an option of `load`.
+pub(crate) fn remedy(column: &KeyColumn, field: Option<&[u8]>) -> Option<String> {
+    let KeyColumn(name, kind) = column;
+    let text = str::from_utf8(field?).ok()?;
+    let takes = |kind| part_of_field(&KeyColumn(name.clone(), kind), field, Round::Exact).is_ok();
+    if *kind == ColumnType::Time && time::parse(text, Round::Nearest).is_ok() {
+        return Some("--round keeps its nearest microsecond".into());
+    }
+    let kinds = [ColumnType::Int, ColumnType::Float, ColumnType::Time];
+    let fits = kinds.into_iter().find(|other| other != kind && takes(*other))?;
+    Some(format!("{name}:{} in --key takes it", fits.name()))
+}
+
+/// The first column that refuses its field, and why, or the key.
+pub(crate) fn key_of_fields<'a>(
+    columns: &[KeyColumn],
+    fields: impl Iterator<Item = Option<&'a [u8]>> + Clone,
+    round: Round,
+) -> Result<Vec<u8>, String> {
+    key_of_texts(columns, fields.clone(), round).map_err(|what| {
+        let refused =
+            columns.iter().zip(fields).find(|(column, field)| part_of_field(column, *field, round).is_err());
+        match refused.and_then(|(column, field)| remedy(column, field)) {
+            Some(remedy) => format!("{what} ({remedy})"),
+            None => what,
+        }
+    })
 }
 
 fn shortened(text: &str) -> String {
@@ -218,30 +263,41 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// The text of a part, if it reads as the same part again.
-fn text_of_part(column: &KeyColumn, part: &Part) -> Option<String> {
+/// The field of a part, if it reads as the same part again.
+fn field_of_part(column: &KeyColumn, part: &Part) -> Option<Field> {
     let text = match (part, column.1) {
-        (Part::Null, _) => String::new(),
+        (Part::Null, _) => return Some(None),
         (Part::Text(text), ColumnType::Text) => text.clone(),
         (Part::Int(int), ColumnType::Int) => int.to_string(),
         (Part::Float(float), ColumnType::Float) => format!("{float:?}"),
-        (Part::Int(micros), ColumnType::Time) => Timestamp::from_microsecond(*micros).ok()?.to_string(),
+        (Part::Int(micros), ColumnType::Time) => time::print(*micros)?,
         _ => return None,
     };
-    (part_of_text(column, text.as_bytes()).as_ref() == Ok(part)).then_some(text)
+    let again = part_of_field(column, Some(text.as_bytes()), Round::Exact);
+    (again.as_ref() == Ok(part)).then(|| Some(text.into_bytes()))
 }
 
 /// The part that a JSON value stands for in a column.
-fn part_of_json(column: &KeyColumn, json: &RawValue) -> Result<Part, String> {
+fn part_of_json(column: &KeyColumn, json: &RawValue, round: Round) -> Result<Part, String> {
     let KeyColumn(name, kind) = column;
-    match (json.get().as_bytes().first(), kind) {
-        (Some(b'n'), _) => Ok(Part::Null),
-        (Some(b'"'), _) => part_of_text(column, string_of_json(json)?.as_bytes()),
-        (Some(b'-' | b'0'..=b'9'), ColumnType::Int | ColumnType::Float) => {
-            part_of_text(column, json.get().as_bytes())
+    let text = match (json.get().as_bytes().first(), kind) {
+        (Some(b'n'), _) => return Ok(Part::Null),
+        (Some(b'"'), _) => string_of_json(json)?,
+        (Some(b'-' | b'0'..=b'9'), ColumnType::Int | ColumnType::Float) => json.get().to_owned(),
+        _ => {
+            let what = format!("column {name:?} is {}, not {}", kind.name(), shortened(json.get()));
+            return Err(match remedy(column, Some(json.get().as_bytes())) {
+                Some(remedy) => format!("{what} ({remedy})"),
+                None => what,
+            });
         }
-        _ => Err(format!("column {name:?} is not a {}: {}", kind.name(), shortened(json.get()))),
-    }
+    };
+    part_of_field(column, Some(text.as_bytes()), round).map_err(|what| {
+        match remedy(column, Some(text.as_bytes())) {
+            Some(remedy) => format!("{what} ({remedy})"),
+            None => what,
+        }
+    })
 }
 
 /// A JSON string's text.
@@ -249,17 +305,18 @@ pub(crate) fn string_of_json(json: &RawValue) -> Result<String, String> {
     serde_json::from_str(json.get()).map_err(|_| format!("not a string: {}", shortened(json.get())))
 }
 
-/// The key of columns whose JSON values `member` looks up; a missing one is a null.
+/// The key of columns whose JSON values `member` looks up. A null is written out as `null`.
 pub(crate) fn key_of_json<'a>(
     columns: &[KeyColumn],
     member: impl Fn(&str) -> Option<&'a RawValue>,
+    round: Round,
 ) -> Result<Vec<u8>, String> {
     let mut builder = key::Builder::new();
     for column in columns {
-        builder = match member(&column.0) {
-            Some(json) => builder.part(&part_of_json(column, json)?),
-            None => builder.null(),
-        };
+        let json = member(&column.0).ok_or_else(|| {
+            format!("there is no member {:?}, a column of the key: write null where there is none", column.0)
+        })?;
+        builder = builder.part(&part_of_json(column, json, round)?);
     }
     Ok(builder.finish())
 }
@@ -268,7 +325,8 @@ pub(crate) fn key_of_json<'a>(
 pub(crate) fn key_json(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>> {
     let parts = parts_of(columns, key)?;
     let json = |(part, column): (&Part, &KeyColumn)| {
-        let text = text_of_part(column, part)?;
+        let field = field_of_part(column, part)?;
+        let text = String::from_utf8(field.unwrap_or_default()).ok()?;
         Some(match part {
             Part::Null => "null".to_owned(),
             Part::Int(_) if column.1 == ColumnType::Int => text,
@@ -337,7 +395,9 @@ fn tuple_part(item: &RawValue, depth: u32) -> Result<Part, String> {
                 Part::Float(f64::from_bits(u64::from_str_radix(&bits, 16).map_err(|_| wrong())?))
             }
         },
-        _ if text.contains(['.', 'e', 'E']) => Part::Float(text.parse().map_err(|_| wrong())?),
+        _ if text.contains(['.', 'e', 'E']) => {
+            Part::Float(float_of_text(text).map_err(|what| format!("{} is {what}", shortened(text)))?)
+        }
         _ => Part::Int(text.parse().map_err(|_| wrong())?),
     })
 }

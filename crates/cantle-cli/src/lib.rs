@@ -11,6 +11,7 @@ mod failure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod input;
+mod interrupt;
 mod keyfmt;
 mod measure;
 mod output;

@@ -75,6 +75,11 @@ pub(crate) fn human_count(count: u64) -> String {
     grouped
 }
 
+/// A count of things, as people write it: `1 row`, `2,000 rows`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", human_count(count), if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,5 +90,6 @@ mod tests {
         let texts = ["0 B", "999 B", "1.0 kB", "99.9 kB", "100 kB", "1.5 MB", "1.0 GB", "18446744 TB"];
         assert_eq!(sizes.map(human_bytes), texts);
         assert_eq!([0, 999, 1000, 336_776].map(human_count), ["0", "999", "1,000", "336,776"]);
+        assert_eq!([0, 1, 2000].map(|rows| counted(rows, "row", "rows")), ["0 rows", "1 row", "2,000 rows"]);
     }
 }

@@ -99,7 +99,7 @@ impl FromStr for ValueColumns {
 fn names(text: &str) -> Result<Vec<String>, String> {
     csvtext::split(text.as_bytes())?
         .into_iter()
-        .map(|name| match String::from_utf8(name) {
+        .map(|name| match String::from_utf8(name.unwrap_or_default()) {
             Ok(name) if !name.is_empty() => Ok(name),
             _ => Err("a column has no name".to_owned()),
         })

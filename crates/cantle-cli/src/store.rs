@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
 /// Which store and keyspace.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct StoreArgs {
     /// The store's directory
     pub(crate) db: PathBuf,
@@ -82,6 +82,53 @@ impl StoreArgs {
         }
         let keyspace = db.keyspace_with(name, keyspace)?;
         Ok(Opened { db, keyspace })
+    }
+}
+
+/// What there was before a store was opened to be written: nothing else is left if nothing was written.
+pub(crate) struct NewStore {
+    args: StoreArgs,
+    /// Nothing was at the path.
+    directory: bool,
+    /// There was no store.
+    store: bool,
+    /// There was no such keyspace.
+    keyspace: bool,
+}
+
+impl NewStore {
+    /// Looks at the store's path and keyspace. A store that cannot be read now is not made by this command.
+    pub(crate) fn before(args: &StoreArgs) -> Outcome<Self> {
+        let directory = !args.db.exists();
+        let is_empty = || std::fs::read_dir(&args.db).is_ok_and(|mut entries| entries.next().is_none());
+        let store = directory || is_empty();
+        let keyspace = match &args.keyspace {
+            Some(name) if !store && name != DEFAULT_KEYSPACE => {
+                args.open_db(Access::Read).and_then(|db| Ok(!db.keyspaces()?.contains(name))).unwrap_or(false)
+            }
+            _ => false,
+        };
+        Ok(Self { args: args.clone(), directory, store, keyspace })
+    }
+
+    /// Closes the store and removes what was created since, as nothing was written to it.
+    pub(crate) fn undo(self, opened: Opened) -> Outcome {
+        let Opened { db, keyspace } = opened;
+        if self.keyspace && !self.store {
+            let name = keyspace.name().to_owned();
+            drop(keyspace);
+            db.drop_keyspace(&name)?;
+            db.sync()?;
+        }
+        db.close()?;
+        if self.store {
+            Db::destroy(&self.args.db, Options::new())?;
+        }
+        if self.directory {
+            // Not empty, if somebody else uses it.
+            let _ = std::fs::remove_dir(&self.args.db);
+        }
+        Ok(())
     }
 }
 

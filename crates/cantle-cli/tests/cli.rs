@@ -1,107 +1,13 @@
 //! The command from the outside: the program is run as a user runs it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+#[path = "support/place.rs"]
+mod place;
+
+use place::{FLIGHTS, KEY, Place};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A directory with stores and files.
-struct Place(TempDir);
-
-/// What a run of the program left behind.
-struct Ran {
-    code: i32,
-    out: Vec<u8>,
-    err: String,
-}
-
-impl Ran {
-    /// Standard output of a run that must have succeeded.
-    #[track_caller]
-    fn text(&self) -> String {
-        assert_eq!(self.code, 0, "{}", self.err);
-        String::from_utf8(self.out.clone()).unwrap()
-    }
-
-    #[track_caller]
-    fn lines(&self) -> Vec<String> {
-        self.text().lines().map(str::to_owned).collect()
-    }
-
-    /// The run must have failed with this code and one line about `says`.
-    #[track_caller]
-    fn fails(&self, code: i32, says: &str) {
-        assert_eq!(self.code, code, "{}", self.err);
-        assert!(self.err.contains(says), "{}", self.err);
-        assert!(code == 2 || self.err.lines().any(|line| line.starts_with("cantle: ")), "{}", self.err);
-        assert!(!self.err.contains("panicked"), "{}", self.err);
-    }
-}
-
-impl Place {
-    fn new() -> Self {
-        Self(TempDir::new().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cantle"));
-        command.args(arguments).current_dir(self.0.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
-        let mut child = self.command(arguments).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_vec();
-        // The program may end without reading all of it.
-        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
-        let output = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        Ran { code: output.status.code().unwrap(), out: output.stdout, err }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        self.run_with(arguments, b"")
-    }
-
-    /// All pairs as they lie in the store.
-    #[track_caller]
-    fn pairs(&self, store: &str) -> String {
-        self.run(&["scan", store, "--format", "hex"]).text()
-    }
-
-    /// A store of a few flights.
-    #[track_caller]
-    fn flights(&self) {
-        self.file("flights.csv", FLIGHTS);
-        self.run(&["load", "flights", "--csv", "flights.csv", "--key", KEY]).text();
-    }
-}
-
-const KEY: &str = "carrier,origin,time_hour:time,flight:int";
-
-const FLIGHTS: &str = "\
-carrier,flight,origin,dest,time_hour,note
-UA,1545,EWR,IAH,2013-07-04T09:00:00Z,
-UA,9,EWR,ORD,2013-07-04T11:00:00+02:00,\"quick, \"\"short\"\"\"
-UA,20,EWR,SFO,2013-07-04T10:30:00.5Z,\"two
-lines\"
-DL,7,LGA,ATL,2013-07-04T08:00:00Z,-
-DL,-7,LGA,ATL,2013-07-04T08:00:00Z,ä
-,3,LGA,ATL,,no carrier
-";
 
 #[test]
 fn rows_are_found_by_key_and_scanned_in_key_order() {
@@ -202,7 +108,9 @@ fn an_export_of_objects_loads_back_exactly() {
 
     // CSV can be kept as objects, too.
     place.file("flights.csv", FLIGHTS);
-    place.run(&["load", "o", "--csv", "flights.csv", "--key", KEY, "--json", "--value", "note,dest"]).text();
+    place
+        .run(&["load", "o", "--csv", "flights.csv", "--key", KEY, "--json-values", "--value", "note,dest"])
+        .text();
     assert_eq!(place.run(&["get", "o", ",LGA,,3"]).text(), "{\"note\":\"no carrier\",\"dest\":\"ATL\"}\n");
     let export = place.run(&["export", "o"]);
     place.run_with(&["load", "o2", "--ndjson", "-", "--key", KEY], &export.out).text();
@@ -323,7 +231,7 @@ fn a_keyspace_keeps_its_columns() {
     load(&["--key", "carrier,flight:int"])
         .fails(2, "has the key carrier:text,origin:text,time_hour:time,flight:int");
     load(&["--key", KEY, "--value", "dest"]).fails(2, "the columns dest,note");
-    load(&["--key", KEY, "--json"]).fails(2, "values of the columns");
+    load(&["--key", KEY, "--json-values"]).fails(2, "values of the columns");
     load(&[]).text();
     load(&["--key", "carrier,flight:int", "--keyspace", "other"]).text();
     assert_eq!(place.run(&["scan", "flights", "--keyspace", "other", "--keys-only"]).lines()[0], ",3");

@@ -66,7 +66,7 @@ impl Import {
                 .leveldb(dir, &self.store.db, |at| show(at.pairs, at.bytes, at.total_bytes))
                 .map_err(|error| failure(error, Some(dir)))?,
             None => {
-                let input = input::open("-")?;
+                let input = input::open("-", None)?;
                 let consumed = input.consumed;
                 let reader = BufReader::with_capacity(1 << 16, input.reader);
                 copy.rocksdb_dump(reader, &input.name, &self.store.db, |at| {

@@ -41,7 +41,7 @@ impl Inspect {
             return output.finish();
         }
         output.line(format!("keyspace {}", opened.keyspace.name()))?;
-        if let KeyCodec::Columns(_) = codec {
+        if let KeyCodec::Columns(..) = codec {
             output.line(format!("key      {schema}"))?;
         }
         match &schema.value {

@@ -1,26 +1,34 @@
 //! `cantle load`: rows of a CSV, NDJSON or TSV file into a keyspace.
 
+mod writer;
+
 use crate::failure::{Failure, Outcome};
 use crate::input::{self, Input};
-use crate::keyfmt::KeyCodec;
-use crate::output::{human_bytes, human_count, note};
+use crate::interrupt::Interrupt;
+use crate::keyfmt::{KeyCodec, Round};
+use crate::output::Output;
 use crate::progress::Progress;
-use crate::row::csv::CsvFile;
-use crate::row::ndjson::{NdjsonRows, NdjsonShape};
-use crate::row::tsv::{TsvRows, TsvShape};
-use crate::row::{Row, Rows};
+use crate::row::Rows;
+use crate::row::csv::{self, CsvFile};
+use crate::row::ndjson::{self, NdjsonShape};
+use crate::row::table::Table;
+use crate::row::tsv::{TsvRows, TsvShape, TsvTable};
 use crate::schema::{KeyColumns, Schema, ValueColumns, ValueForm};
-use crate::store::{Access, KeyArgs, Opened, StoreArgs};
+use crate::store::{Access, KeyArgs, NewStore, Opened, StoreArgs};
 use crate::tuning::Tuning;
-use cantle::{KEY_BYTES_MAX, VALUE_BYTES_MAX, WriteBatch};
+use cantle::METADATA_BYTES_MAX;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::sync::atomic::Ordering;
+use writer::{Rules, Writer};
 
 /// Load rows of a CSV, NDJSON or TSV file
 ///
 /// The key columns' names and types are stored with the keyspace: the other commands read and print keys by
-/// them. Values are the other columns of the row, kept as a CSV record (or a JSON object). Files that are
-/// compressed with gzip or zstd are read directly. A pair whose key exists replaces it.
+/// them. Values are the other columns of the row, kept as a CSV record (or a JSON object). An empty field is a
+/// null, "" in quotes the empty text. Files that are compressed with gzip or zstd are read directly. Ctrl-C ends
+/// the load: rows before it stay. A load that stops before its first row leaves the store as it was.
+///
+/// --json prints one object: complete, rows, replaced, duplicates_skipped, malformed_skipped, bytes, seconds.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("input").required(true).args(["csv", "ndjson", "tsv"])), after_help = EXAMPLES)]
 pub(crate) struct Load {
@@ -29,27 +37,44 @@ pub(crate) struct Load {
     /// A CSV file with a header; - is standard input
     #[arg(long, value_name = "FILE")]
     csv: Option<String>,
-    /// A file with one JSON object on each line; raw keys are its member "key", raw values "value"
+    /// A file with one JSON object on each line, or one array of them; raw keys are its member "key", raw values
+    /// "value"
     #[arg(long, value_name = "FILE")]
     ndjson: Option<String>,
     /// A file with a key, a tab and a value on each line, with the escapes \\, \t, \n, \r and \xNN
     #[arg(long, value_name = "FILE")]
     tsv: Option<String>,
-    /// The key's columns and their types (text, int, float, time): COL[:TYPE],…; times are RFC 3339
+    /// CSV: the character between fields, "tab" for a tab [default: ,]
+    #[arg(long, value_name = "CHARACTER", conflicts_with_all = ["tsv", "ndjson"], value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
+    /// TSV: the first line names the columns, with tabs between them; an empty field or \N is a null
+    #[arg(long, conflicts_with_all = ["csv", "ndjson"])]
+    header: bool,
+    /// The key's columns and their types (text, int, float, time): COL[:TYPE],…; times are RFC 3339, or dates
     #[arg(long, value_name = "COLUMNS")]
     key: Option<KeyColumns>,
     /// The value's columns; all but the key's if left out
-    #[arg(long, value_name = "COLUMNS", conflicts_with = "tsv")]
+    #[arg(long, value_name = "COLUMNS")]
     value: Option<ValueColumns>,
     /// Keep values as JSON objects instead of CSV records
-    #[arg(long, conflicts_with = "tsv")]
-    json: bool,
+    #[arg(long)]
+    json_values: bool,
+    /// Round times that are finer than a microsecond, to the nearest one unless said otherwise
+    #[arg(long, value_enum, value_name = "WAY", num_args = 0..=1, require_equals = true,
+          default_missing_value = "nearest")]
+    round: Option<Round>,
     /// TSV: backslashes are bytes like any other
-    #[arg(long, requires = "tsv")]
+    #[arg(long, conflicts_with_all = ["csv", "ndjson"])]
     no_escapes: bool,
-    /// What a malformed row does; what was loaded before it stays
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "stop")]
+    /// A malformed row: rows before it stay
+    #[arg(long, value_enum, value_name = "WAY", default_value = "stop")]
     on_error: OnError,
+    /// A row whose key is in the keyspace already, from this file or before
+    #[arg(long, value_enum, value_name = "WAY", default_value = "replace")]
+    on_duplicate: OnDuplicate,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     keys: KeyArgs,
     #[command(flatten, next_help_heading = "Options of the store, for this load")]
@@ -60,6 +85,8 @@ const EXAMPLES: &str = "\
 Examples:
   cantle load flights --csv flights.csv.gz --key carrier,origin,time_hour:time,flight:int
   cantle load flights --csv - --key carrier,flight:int --value dest,distance < flights.csv
+  cantle load prices --csv prices.csv --delimiter ';' --key day:time,item --on-duplicate error
+  cantle load people --tsv people.tsv --header --key id:int
   cantle load events --ndjson events.ndjson.zst --key user,at:time --on-error skip
   cantle load words --tsv words.tsv --keyspace english";
 
@@ -71,41 +98,93 @@ enum OnError {
     Stop,
 }
 
-const NO_KEY: &str = "--csv needs --key: which columns make the key?";
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnDuplicate {
+    /// It replaces the earlier one
+    Replace,
+    /// It is an error, as a malformed row is
+    Error,
+    /// The earlier one stays
+    Skip,
+}
 
-/// Rows that are written together: enough to make the cost of a write small, few enough to hold in memory.
-const BATCH_ROWS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
-/// Skipped rows that are reported one by one.
-const SKIPPED_SHOWN: u64 = 20;
+const NO_KEY: &str = "a file with a header needs --key: which columns make the key?";
+
+/// The byte between fields.
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [b'"' | b'\n' | b'\r'] => Err("quotes and line ends have a meaning of their own".into()),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("give one ASCII character, or tab".into()),
+    }
+}
 
 impl Load {
     pub(crate) fn run(self) -> Outcome {
+        let interrupt = Interrupt::catch()
+            .map_err(|error| Failure::Failed(format!("cannot watch for signals: {error}")))?;
         // A missing file is reported before a store is created for it.
         let path = [&self.csv, &self.ndjson, &self.tsv].into_iter().flatten().next();
-        let input = input::open(path.map_or("-", String::as_str))?;
+        let input = input::open(path.map_or("-", String::as_str), Some(&interrupt))?;
         let (name, bytes, consumed) = (input.name.clone(), input.bytes, input.consumed.clone());
         let source = Source::new(&self, input)?;
         self.check(&source)?;
 
+        let new = NewStore::before(&self.store)?;
         let (options, keyspace) = (self.tuning.options(), self.tuning.keyspace_options());
         let opened = self.store.open_with(Access::Create, options, keyspace)?;
-        let schema = self.settle(&opened, &source)?;
-        let codec = KeyCodec::new(self.keys.key_format, &schema);
-        let mut rows = source.rows(&self, &schema, codec)?;
-        let metadata = schema.to_metadata()?;
-        if self.keys.key_format.is_none() && opened.keyspace.metadata() != metadata {
-            opened.keyspace.set_metadata(&metadata)?;
-        }
+        let prepared = (|| {
+            let schema = self.settle(&opened, &source)?;
+            let codec = KeyCodec::new(self.keys.key_format, &schema).rounding(self.round.unwrap_or_default());
+            let rows = source.rows(&self, &schema, codec.clone())?;
+            let metadata = self.metadata(&opened, &schema)?;
+            let rules = Rules { on_error: self.on_error, on_duplicate: self.on_duplicate };
+            let progress = Progress::new("loading", bytes);
+            Ok((Writer::new(&opened, codec, rules, interrupt, metadata, progress)?, rows))
+        })();
+        let (mut writer, mut rows) = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => {
+                new.undo(opened)?;
+                return Err(failure);
+            }
+        };
 
-        let mut loader = Loader::new(&opened, Progress::new("loading", bytes));
-        let ended = loader.load(rows.as_mut(), &name, self.on_error, || consumed.load(Ordering::Relaxed));
-        // What was loaded before an error stays; the first error is the one to report.
-        let written = loader.flush();
-        loader.finish();
+        let ended = writer.load(rows.as_mut(), &name, || consumed.load(Ordering::Relaxed));
+        // Rows before an error stay; the first error is the one to report.
+        let written = writer.flush();
+        let nothing = ended.is_err() && writer.counts.rows == 0;
+        let described = if ended.is_ok() { writer.describe() } else { Ok(()) };
+        let is_complete = ended.is_ok() && written.is_ok();
+        if let Some(report) = writer.finish(is_complete, self.json) {
+            let mut output = Output::new();
+            output.json(&report)?;
+            output.finish()?;
+        }
+        if nothing {
+            new.undo(opened)?;
+            return ended;
+        }
         let kept = opened.db.sync().and_then(|()| opened.db.close());
-        ended.and(written)?;
+        ended.and(written).and(described)?;
         Ok(kept?)
+    }
+
+    /// The metadata to store, if the keyspace has others.
+    fn metadata(&self, opened: &Opened, schema: &Schema) -> Outcome<Option<Vec<u8>>> {
+        let metadata = schema.to_metadata()?;
+        if metadata.len() > METADATA_BYTES_MAX {
+            let columns = schema.key.len()
+                + if let ValueForm::Csv(columns) = &schema.value { columns.len() } else { 0 };
+            return Err(Failure::Usage(format!(
+                "the names of {columns} columns take {} bytes, and a keyspace keeps at most {METADATA_BYTES_MAX}: choose \
+                 columns with --value, or keep values as objects with --json-values",
+                metadata.len()
+            )));
+        }
+        let differs = self.keys.key_format.is_none() && opened.keyspace.metadata() != metadata;
+        Ok(differs.then_some(metadata))
     }
 
     /// Refuses what makes no sense whatever the keyspace is, before a store is created for it.
@@ -115,11 +194,16 @@ impl Load {
         if let Some(both) = value.clone().find(|name| key.clone().any(|column| column == *name)) {
             return Err(Failure::Usage(format!("column {both:?} is in the key: leave it out of --value")));
         }
-        let Source::Csv(file) = source else { return Ok(()) };
+        let Source::Table(file) = source else {
+            if self.tsv.is_some() && (self.value.is_some() || self.json_values) {
+                return Err(Failure::Usage("--value and --json-values with --tsv need --header".into()));
+            }
+            return Ok(());
+        };
         if self.key.is_none() && !self.store.db.exists() {
             return Err(Failure::Usage(NO_KEY.into()));
         }
-        key.chain(value).try_for_each(|column| file.position(column).map(drop))
+        key.chain(value).try_for_each(|column| file.header().position(column).map(drop))
     }
 
     /// What the keyspace's keys and values are made of: as stored, or as this load says for an empty one.
@@ -136,7 +220,7 @@ impl Load {
             return Ok(stored);
         }
         let empty = opened.keyspace.range(..).next().transpose()?.is_none();
-        if empty && stored == Schema::default() {
+        if empty {
             return Ok(wanted);
         }
         let name = opened.keyspace.name();
@@ -157,14 +241,15 @@ impl Load {
     /// What this load asks for, completed by what is stored.
     fn wanted(&self, source: &Source, stored: &Schema) -> Schema {
         let key = self.key.as_ref().map_or_else(|| stored.key.clone(), |columns| columns.0.clone());
-        let stays = self.value.is_none() && !self.json && key == stored.key && *stored != Schema::default();
+        let stays =
+            self.value.is_none() && !self.json_values && key == stored.key && *stored != Schema::default();
         let value = match source {
             _ if stays => stored.value.clone(),
             Source::Tsv(_) => ValueForm::Raw,
             Source::Ndjson(_) if key.is_empty() => ValueForm::Raw,
             Source::Ndjson(_) => ValueForm::Json,
-            Source::Csv(_) if self.json => ValueForm::Json,
-            Source::Csv(file) => ValueForm::Csv(self.value_columns(file.header(), &key)),
+            Source::Table(_) if self.json_values => ValueForm::Json,
+            Source::Table(file) => ValueForm::Csv(self.value_columns(file.header().columns(), &key)),
         };
         Schema { key, value }
     }
@@ -181,7 +266,8 @@ impl Load {
 
 /// The file to load, as far as it must be read to know its columns.
 enum Source {
-    Csv(CsvFile<Box<dyn std::io::Read>>),
+    /// With a header.
+    Table(Box<dyn Table>),
     Ndjson(Input),
     Tsv(Input),
 }
@@ -189,7 +275,10 @@ enum Source {
 impl Source {
     fn new(load: &Load, input: Input) -> Outcome<Self> {
         if load.csv.is_some() {
-            Ok(Self::Csv(CsvFile::new(input.reader, input.name)?))
+            let delimiter = load.delimiter.unwrap_or(csv::DELIMITER);
+            Ok(Self::Table(Box::new(CsvFile::new(input.reader, input.name, delimiter)?)))
+        } else if load.header {
+            Ok(Self::Table(Box::new(TsvTable::new(input.reader, input.name, !load.no_escapes)?)))
         } else if load.ndjson.is_some() {
             Ok(Self::Ndjson(input))
         } else {
@@ -205,16 +294,16 @@ impl Source {
         }
         let value = schema.value.clone();
         Ok(match self {
-            Self::Csv(_) if schema.key.is_empty() => {
+            Self::Table(_) if schema.key.is_empty() => {
                 return Err(Failure::Usage(NO_KEY.into()));
             }
-            Self::Csv(file) => {
-                let columns = load.value_columns(file.header(), &schema.key);
-                Box::new(file.rows(schema, &columns)?)
+            Self::Table(file) => {
+                let columns = load.value_columns(file.header().columns(), &schema.key);
+                file.rows(schema, &columns, load.round.unwrap_or_default())?
             }
             Self::Ndjson(input) => {
                 let columns = load.value.as_ref().map(|columns| columns.0.clone());
-                Box::new(NdjsonRows::new(input.reader, input.name, NdjsonShape { codec, value, columns }))
+                ndjson::rows(input.reader, input.name, NdjsonShape { codec, value, columns })?
             }
             Self::Tsv(input) => {
                 let shape = TsvShape { codec, value, escapes: !load.no_escapes };
@@ -222,96 +311,4 @@ impl Source {
             }
         })
     }
-}
-
-/// Writes rows in batches.
-struct Loader<'a> {
-    opened: &'a Opened,
-    progress: Progress,
-    batch: WriteBatch,
-    batch_rows: usize,
-    batch_bytes: usize,
-    rows: u64,
-    bytes: u64,
-    skipped: u64,
-}
-
-impl<'a> Loader<'a> {
-    fn new(opened: &'a Opened, progress: Progress) -> Self {
-        let batch = WriteBatch::new();
-        Self { opened, progress, batch, batch_rows: 0, batch_bytes: 0, rows: 0, bytes: 0, skipped: 0 }
-    }
-
-    fn load(
-        &mut self,
-        rows: &mut dyn Rows,
-        name: &str,
-        on_error: OnError,
-        consumed: impl Fn() -> u64,
-    ) -> Outcome {
-        while let Some(Row { line, pair }) = rows.next_row()? {
-            match pair.and_then(within_limits) {
-                Ok((key, value)) => {
-                    self.batch.keyspace(&self.opened.keyspace).put(&key, &value);
-                    self.batch_rows += 1;
-                    self.batch_bytes += key.len() + value.len();
-                    if self.batch_rows >= BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
-                        self.flush()?;
-                        self.progress.set(self.rows, consumed());
-                    }
-                }
-                Err(what) if on_error == OnError::Stop => {
-                    self.flush()?;
-                    return Err(Failure::Failed(format!(
-                        "{name} line {line}: {what}; {} rows before it are loaded (--on-error skip goes on)",
-                        human_count(self.rows)
-                    )));
-                }
-                Err(what) => {
-                    self.skipped += 1;
-                    if self.skipped <= SKIPPED_SHOWN {
-                        self.progress.say(&format!("cantle: {name} line {line}: {what}; skipped"));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Outcome {
-        let batch = std::mem::take(&mut self.batch);
-        let (rows, bytes) = (std::mem::take(&mut self.batch_rows), std::mem::take(&mut self.batch_bytes));
-        if rows > 0 {
-            self.opened.db.write(batch)?;
-            self.rows += rows as u64;
-            self.bytes += bytes as u64;
-        }
-        Ok(())
-    }
-
-    fn finish(self) {
-        if self.skipped > SKIPPED_SHOWN {
-            self.progress.say(&format!("cantle: {} rows were skipped", human_count(self.skipped)));
-        }
-        let took = self.progress.elapsed();
-        drop(self.progress);
-        note(format_args!(
-            "loaded {} rows, {} of keys and values, in {:.1} s: {} rows/s",
-            human_count(self.rows),
-            human_bytes(self.bytes),
-            took.as_secs_f64(),
-            human_count((self.rows as f64 / took.as_secs_f64().max(0.001)) as u64),
-        ));
-    }
-}
-
-/// The store's own limits, checked here so that one row's fault names its line.
-fn within_limits(pair: (Vec<u8>, Vec<u8>)) -> Result<(Vec<u8>, Vec<u8>), String> {
-    if pair.0.len() > KEY_BYTES_MAX {
-        return Err(format!("the key has {} bytes; at most 1 MiB is allowed", pair.0.len()));
-    }
-    if pair.1.len() > VALUE_BYTES_MAX {
-        return Err(format!("the value has {} bytes; at most 1 GiB is allowed", pair.1.len()));
-    }
-    Ok(pair)
 }

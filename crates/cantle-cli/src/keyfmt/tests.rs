@@ -3,7 +3,7 @@ use crate::schema::KeyColumns;
 use proptest::prelude::*;
 
 fn codec(columns: &str) -> KeyCodec {
-    KeyCodec::Columns(columns.parse::<KeyColumns>().unwrap().0)
+    KeyCodec::Columns(columns.parse::<KeyColumns>().unwrap().0, Round::Exact)
 }
 
 fn print_parsed(columns: &str, text: &str) -> String {
@@ -23,7 +23,26 @@ fn a_key_of_columns_prints_as_it_was_written() {
     ] {
         assert_eq!(print_parsed(columns, text), text);
     }
-    assert_eq!(print_parsed("only", ""), "\"\"");
+    assert_eq!(print_parsed("only", "\"\""), "\"\"");
+    assert_eq!(print_parsed("only", ""), "");
+}
+
+#[test]
+fn a_null_is_not_the_empty_text_unless_the_column_has_none() {
+    assert_eq!(codec("a,b").parse(b",\"\"").unwrap(), key::encode(&(None::<&str>, "")));
+    assert_eq!(print_parsed("a,b", "\"\","), "\"\",");
+    assert_eq!(print_parsed("n:int,t:time", "\"\",\"\""), ",");
+    assert_eq!(codec("only").show(&[0]), "0x00", "a null alone is shown");
+}
+
+#[test]
+fn numbers_that_no_float_holds_are_refused() {
+    for text in ["1e309", "-1e309", "1_0"] {
+        assert!(codec("x:float").parse(text.as_bytes()).is_err(), "{text}");
+    }
+    assert!(codec("x:float").parse(b"1e309").unwrap_err().contains("beyond the largest 64-bit number"));
+    assert!(KeyCodec::Tuple.parse(b"[1e309]").unwrap_err().contains("beyond the largest"));
+    assert_eq!(print_parsed("x:float", "-inf"), "-inf");
 }
 
 #[test]
@@ -43,7 +62,9 @@ fn what_does_not_fit_a_column_names_the_column() {
         ("n:int", " 5", "64-bit"),
         ("n:float", "1,5", "has 2"),
         ("n:float", "one", "\"n\" is not a number"),
-        ("t:time", "2013-07-04", "RFC 3339"),
+        ("t:time", "2013-07", "RFC 3339"),
+        ("t:time", "2013-07-04T09:00:60Z", "leap second"),
+        ("t:time", "12013-07-04", "out of range"),
         ("t:time", "2013-07-04T09:00:00", "RFC 3339"),
         ("t:time", "2013-07-04T09:00:00.0000001Z", "finer than a microsecond"),
         ("a,b", "x", "has 1"),
@@ -87,7 +108,7 @@ fn keys_that_are_not_of_the_columns_do_not_print() {
         b"raw".to_vec(),
         key::encode(&("a",)),
         key::encode(&("a", "b")),
-        key::encode(&("", 1i64)),
+        key::encode(&(1i64, "a")),
         key::encode(&("a", 1i64, 2i64)),
         vec![],
     ] {
@@ -127,14 +148,19 @@ fn json_values_fit_their_columns_or_are_refused() {
     let columns = "a,n:int,x:float,t:time".parse::<KeyColumns>().unwrap().0;
     let key_of = |json: &str| {
         let members: std::collections::HashMap<String, Box<RawValue>> = serde_json::from_str(json).unwrap();
-        key_of_json(&columns, |name| members.get(name).map(|raw| &**raw))
+        key_of_json(&columns, |name| members.get(name).map(|raw| &**raw), Round::Exact)
     };
     let key = key_of(r#"{"a":"é","n":-7,"x":2,"t":"2013-07-04T09:00:00Z"}"#).unwrap();
     assert_eq!(key, key::encode(&("é", -7i64, 2.0, 1_372_928_400_000_000i64)));
     assert_eq!(key_json(&columns, &key).unwrap(), ["\"é\"", "-7", "2.0", "\"2013-07-04T09:00:00Z\""]);
-    assert_eq!(key_of(r#"{"n":null,"a":""}"#).unwrap(), [0; 4]);
-    for wrong in [r#"{"a":5}"#, r#"{"n":1.5}"#, r#"{"n":[]}"#, r#"{"x":true}"#, r#"{"t":5}"#] {
-        assert!(key_of(wrong).is_err(), "{wrong}");
+    let nulls = key_of(r#"{"n":null,"a":null,"x":"","t":null}"#).unwrap();
+    assert_eq!(nulls, [0; 4]);
+    assert!(key_of(r#"{"n":null,"a":""}"#).unwrap_err().contains("no member \"x\""));
+    for (column, wrong) in [("a", "5"), ("n", "1.5"), ("n", "[]"), ("x", "true"), ("t", "5")] {
+        let mut members = serde_json::json!({"a":null,"n":null,"x":null,"t":null});
+        members[column] = serde_json::from_str(wrong).unwrap();
+        let error = key_of(&members.to_string()).unwrap_err();
+        assert!(error.contains(&format!("column {column:?}")), "{wrong}: {error}");
     }
 }
 

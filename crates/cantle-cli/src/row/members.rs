@@ -39,6 +39,11 @@ pub(crate) fn parse(json: &[u8]) -> Result<Members<'_>, String> {
     Ok(members)
 }
 
+/// The names of members, for messages.
+pub(crate) fn names(members: &Members<'_>) -> String {
+    members.iter().map(|member| member.0.as_str()).collect::<Vec<_>>().join(", ")
+}
+
 /// The value of the member `name`; an error if there are several.
 pub(crate) fn only<'a>(members: &Members<'a>, name: &str) -> Result<Option<&'a RawValue>, String> {
     let mut found = members.iter().filter(|member| member.0 == name);
@@ -46,6 +51,14 @@ pub(crate) fn only<'a>(members: &Members<'a>, name: &str) -> Result<Option<&'a R
         (_, Some(_)) => Err(format!("member {name:?} is there twice")),
         (member, None) => Ok(member.map(|member| member.1)),
     }
+}
+
+/// `json` without the line ends and the indentation that follow them: no string has a line end in JSON.
+pub(crate) fn on_one_line(json: String) -> String {
+    if !json.contains(['\n', '\r']) {
+        return json;
+    }
+    json.split(['\n', '\r']).map(|line| line.trim_start_matches([' ', '\t'])).collect()
 }
 
 /// The object of these members, their values written as they are.

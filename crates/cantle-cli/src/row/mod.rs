@@ -1,13 +1,16 @@
 //! Rows of text files as pairs of a key and a value, and back.
 //!
 //! A reader yields one [`Row`] for each record with the number of the line where it starts. A row that cannot be
-//! understood is reported in its place and reading goes on behind it; only the file itself failing ends it.
-//! What is written by [`write`] reads back as the same pair, or is refused.
+//! understood is reported in its place and reading goes on after it; only an error of the file itself ends it.
+//! A line that [`write`] makes of a pair reads back as the same pair; other pairs are refused.
 
+mod array;
 pub(crate) mod csv;
 mod lines;
 pub(crate) mod members;
 pub(crate) mod ndjson;
+mod records;
+pub(crate) mod table;
 pub(crate) mod tsv;
 pub(crate) mod write;
 
@@ -23,7 +26,7 @@ pub(crate) const ROW_BYTES_MAX: u64 = (1 << 30) + (1 << 20);
 pub(crate) struct Row {
     /// The line where it starts, from 1.
     pub(crate) line: u64,
-    /// Its key and value, or what is wrong with it.
+    /// Its key and value, or the reason why it has none.
     pub(crate) pair: Result<(Vec<u8>, Vec<u8>), String>,
 }
 
@@ -33,7 +36,7 @@ pub(crate) trait Rows {
     fn next_row(&mut self) -> Outcome<Option<Row>>;
 }
 
-/// `bytes` as a value of this form, in the one way that it is kept, or what is wrong with it.
+/// `bytes` as a value of this form, in the one way that it is kept. An error is the reason why they are none.
 pub(crate) fn value_of_bytes(form: &ValueForm, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     match form {
         ValueForm::Raw => Ok(bytes),
@@ -51,7 +54,8 @@ pub(crate) fn value_of_bytes(form: &ValueForm, bytes: Vec<u8>) -> Result<Vec<u8>
         }
         ValueForm::Json => {
             let members = members::parse(&bytes)?;
-            Ok(members::object(members.iter().map(|(name, json)| (name.as_str(), json.get()))).into_bytes())
+            let object = members::object(members.iter().map(|(name, json)| (name.as_str(), json.get())));
+            Ok(members::on_one_line(object).into_bytes())
         }
     }
 }

@@ -1,9 +1,11 @@
-use super::csv::CsvFile;
-use super::ndjson::{NdjsonRows, NdjsonShape};
-use super::tsv::{TsvRows, TsvShape};
+use super::csv::{CsvFile, DELIMITER};
+use super::ndjson::{self, NdjsonShape};
+use super::table::Table;
+use super::tsv::{TsvRows, TsvShape, TsvTable};
 use super::write::{Exporter, FileFormat, json_line, text_line};
 use super::*;
-use crate::keyfmt::KeyCodec;
+use crate::failure::Failure;
+use crate::keyfmt::{KeyCodec, Round};
 use crate::schema::{KeyColumns, Schema};
 use cantle::key;
 use proptest::prelude::*;
@@ -18,18 +20,41 @@ fn columns(names: &[&str]) -> ValueForm {
     ValueForm::Csv(names.iter().map(ToString::to_string).collect())
 }
 
-fn drain(mut rows: impl Rows) -> Pairs {
-    let mut pairs = Vec::new();
-    while let Some(row) = rows.next_row().unwrap() {
-        pairs.push((row.line, row.pair));
+impl Rows for Box<dyn Rows> {
+    fn next_row(&mut self) -> Outcome<Option<Row>> {
+        (**self).next_row()
     }
+}
+
+fn drain(rows: impl Rows + 'static) -> Pairs {
+    let (pairs, error) = drain_to_error(Box::new(rows));
+    assert!(error.is_none(), "{error:?}");
     pairs
 }
 
+fn drain_to_error(mut rows: Box<dyn Rows>) -> (Pairs, Option<Failure>) {
+    let mut pairs = Vec::new();
+    loop {
+        match rows.next_row() {
+            Ok(Some(row)) => pairs.push((row.line, row.pair)),
+            Ok(None) => return (pairs, None),
+            Err(failure) => return (pairs, Some(failure)),
+        }
+    }
+}
+
+fn csv_file(text: &[u8]) -> Box<CsvFile<std::io::Cursor<Vec<u8>>>> {
+    Box::new(CsvFile::new(std::io::Cursor::new(text.to_vec()), "test".into(), DELIMITER).unwrap())
+}
+
+fn ndjson_rows(text: &[u8], schema: &Schema) -> Box<dyn Rows> {
+    ndjson::rows(std::io::Cursor::new(text.to_vec()), "test".into(), ndjson_shape(schema)).unwrap()
+}
+
 fn csv_pairs(text: &[u8], schema: &Schema) -> Pairs {
-    let file = CsvFile::new(text, "test".into()).unwrap();
-    let names = file.header().to_vec();
-    drain(file.rows(schema, &names[1..]).unwrap())
+    let file = csv_file(text);
+    let names = file.header().columns().to_vec();
+    drain(file.rows(schema, &names[1..], Round::Exact).unwrap())
 }
 
 fn ndjson_shape(schema: &Schema) -> NdjsonShape {
@@ -57,12 +82,16 @@ fn rows_have_the_number_of_their_first_line_whatever_ends_lines() {
 }
 
 #[test]
-fn a_quote_that_is_never_closed_is_on_a_line_that_there_is() {
+fn a_quote_that_is_never_closed_is_an_error_on_its_line() {
     let schema = schema("k:int", columns(&["v"]));
     for text in ["k,v\r1,\"a\nb\n", "k,v\n1,\"a\nb\n", "k,v\n1,\"\n"] {
-        let lines = 1..=text.lines().count() as u64;
-        let found = csv_pairs(text.as_bytes(), &schema);
-        assert!(found.iter().all(|(line, _)| lines.contains(line)), "{text:?}");
+        let opens = text.lines().position(|line| line.contains('"')).unwrap() + 1;
+        let rows = csv_file(text.as_bytes()).rows(&schema, &[], Round::Exact).unwrap();
+        let (pairs, error) = drain_to_error(rows);
+        let message = error.unwrap().message().unwrap().to_owned();
+        assert!(pairs.is_empty(), "{pairs:?}");
+        let says = format!("cannot read test from line {opens} on: a quote opens there and is never closed");
+        assert_eq!(message, says, "{text:?}");
     }
 }
 
@@ -104,8 +133,8 @@ fn a_csv_row_can_be_kept_as_an_object() {
 #[test]
 fn a_column_that_is_missing_or_there_twice_is_named() {
     for (header, says) in [("b,v", "no column \"a\""), ("a,a,v", "several columns \"a\"")] {
-        let file = CsvFile::new(header.as_bytes(), "test".into()).unwrap();
-        let error = file.rows(&schema("a", columns(&["v"])), &[]).err().unwrap();
+        let file = csv_file(header.as_bytes());
+        let error = file.rows(&schema("a", columns(&["v"])), &[], Round::Exact).err().unwrap();
         assert!(error.message().unwrap().contains(says), "{error:?}");
     }
 }
@@ -122,8 +151,9 @@ fn huge_fields_are_rows_like_any_other() {
 #[test]
 fn a_quote_that_is_never_closed_ends_the_file_instead_of_filling_the_memory() {
     let text = format!("k,v\n1,a\n2,\"{}", "x\n".repeat(1 << 20));
-    let file = CsvFile::with_row_limit(text.as_bytes(), "test".into(), 1 << 19).unwrap();
-    let mut rows = file.rows(&schema("k:int", columns(&["v"])), &[]).unwrap();
+    let text = std::io::Cursor::new(text);
+    let file = Box::new(CsvFile::with_row_limit(text, "test".into(), DELIMITER, 1 << 19).unwrap());
+    let mut rows = file.rows(&schema("k:int", columns(&["v"])), &[], Round::Exact).unwrap();
     assert_eq!(rows.next_row().unwrap().unwrap().line, 2);
     let error = rows.next_row().err().unwrap();
     assert!(error.message().unwrap().contains("test from line 3 on: the row is too long"), "{error:?}");
@@ -149,7 +179,7 @@ fn ndjson_rows_keep_their_values_digit_by_digit() {
 [1]
 {"n":4"#;
     let schema = schema("n:int", ValueForm::Json);
-    let pairs = drain(NdjsonRows::new(text.as_slice(), "test".into(), ndjson_shape(&schema)));
+    let pairs = drain(ndjson_rows(text, &schema));
     let value = br#"{"big":123456789012345678901234567890.10,"nested":{"n" : 1e400},"s":"\u0041"}"#;
     assert_eq!(pairs[0], (1, Ok((key::encode(&(1i64,)), value.to_vec()))));
     let numbers: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
@@ -160,7 +190,7 @@ fn ndjson_rows_keep_their_values_digit_by_digit() {
 #[test]
 fn raw_pairs_are_strings_or_hexadecimal_in_ndjson() {
     let text = b"{\"key\":\"a\",\"value\":\"b\"}\n{\"key_hex\":\"ff\",\"value_hex\":\"00\"}\n{\"key\":\"a\"}\n{\"key\":\"a\",\"value\":\"b\",\"x\":1}\n";
-    let pairs = drain(NdjsonRows::new(text.as_slice(), "test".into(), ndjson_shape(&Schema::default())));
+    let pairs = drain(ndjson_rows(text, &Schema::default()));
     assert_eq!(pairs[0].1, Ok((b"a".to_vec(), b"b".to_vec())));
     assert_eq!(pairs[1].1, Ok((b"\xff".to_vec(), b"\0".to_vec())));
     assert!(pairs[2].1.is_err() && pairs[3].1.is_err());
@@ -179,7 +209,7 @@ fn what_does_not_fit_the_columns_is_shown_but_not_exported() {
     }
     assert_eq!(export(b"raw", b"1,2"), None);
     assert_eq!(text_line(&codec, &schema.value, b"raw", b"1\xff"), b"0x726177\t1\\xff");
-    assert_eq!(json_line(&codec, &schema.value, b"raw", b"1"), br#"{"key_hex":"726177","value":"1"}"#);
+    assert_eq!(json_line(&codec, &schema.value, b"raw", b"1"), br#"{"key":{"hex":"726177"},"value":"1"}"#);
     assert_eq!(json_line(&codec, &schema.value, &key, b"1,2"), br#"{"a":"x","n":5,"v":"1","w":"2"}"#);
 }
 
@@ -197,11 +227,9 @@ fn check_export(
     file.extend(line);
     file.push(b'\n');
     let pairs = match format {
-        FileFormat::Csv => {
-            drain(CsvFile::new(file.as_slice(), "t".into()).unwrap().rows(schema, &[]).unwrap())
-        }
-        FileFormat::Ndjson => drain(NdjsonRows::new(file.as_slice(), "t".into(), ndjson_shape(schema))),
-        FileFormat::Tsv => drain(TsvRows::new(file.as_slice(), "t".into(), tsv_shape(schema))),
+        FileFormat::Csv => drain(csv_file(&file).rows(schema, &[], Round::Exact).unwrap()),
+        FileFormat::Ndjson => drain(ndjson_rows(&file, schema)),
+        FileFormat::Tsv => drain(TsvRows::new(std::io::Cursor::new(file), "t".into(), tsv_shape(schema))),
         FileFormat::RocksdbDump => unreachable!("`load` does not read it"),
     };
     let line = 1 + u64::from(format == FileFormat::Csv);
@@ -231,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn pairs_of_columns_export_exactly(text in "[a\",\\n\\r\\té]{1,4}", n: i64, bits: u64, fields in [field(), field()]) {
+    fn pairs_of_columns_export_exactly(text in "[a\",\\n\\r\\té]{1,4}", n: i64, bits: u64, fields in [prop::option::of(field()), prop::option::of(field())]) {
         let float = f64::from_bits(bits);
         prop_assume!(!float.is_nan());
         let schema = schema("a,n:int,x:float", columns(&["v", "w"]));
@@ -276,4 +304,103 @@ fn a_value_is_kept_in_one_way_only() {
     assert_eq!(value(&ValueForm::Json, " {\"a\" : 1.0}").unwrap(), "{\"a\":1.0}");
     assert!(value(&ValueForm::Json, "5").is_err());
     assert_eq!(value(&ValueForm::Raw, "\"1").unwrap(), "\"1");
+}
+
+#[test]
+fn a_null_and_the_empty_text_stay_different_in_keys_and_values() {
+    let schema = schema("a", columns(&["v", "w"]));
+    let pairs = csv_pairs(b"a,v,w\n,,\"\"\n\"\",\"\",\n", &schema);
+    let (null, empty) = (key::encode(&(None::<&str>,)), key::encode(&("",)));
+    let expected = [(null, b",\"\"".to_vec()), (empty, b"\"\",".to_vec())];
+    assert_eq!(pairs.into_iter().map(|pair| pair.1.unwrap()).collect::<Vec<_>>(), expected);
+    let lines: [&[u8]; 2] = [br#"{"a":null,"v":null,"w":""}"#, br#"{"a":"","v":"","w":null}"#];
+    let codec = KeyCodec::new(None, &schema);
+    for ((key, value), line) in expected.iter().zip(lines) {
+        assert_eq!(json_line(&codec, &schema.value, key, value), line);
+        for format in [FileFormat::Csv, FileFormat::Ndjson, FileFormat::Tsv] {
+            assert!(check_export(format, &schema, key, value).unwrap());
+        }
+        assert_eq!(drain(ndjson_rows(line, &schema)), [(1, Ok((key.clone(), value.clone())))]);
+    }
+}
+
+#[test]
+fn text_after_a_closing_quote_is_an_error_with_its_line_and_reading_goes_on() {
+    let pairs = csv_pairs(b"k,v\n1,a\n2,\"b\"c\n3,\"d\n\"\ne\n4,f", &schema("k:int", columns(&["v"])));
+    assert_eq!(pairs.iter().map(|pair| pair.0).collect::<Vec<_>>(), [2, 3, 4, 6, 7]);
+    let wrong = pairs[1].1.as_ref().unwrap_err();
+    assert!(wrong.contains("field 2 goes on after its closing quote"), "{wrong}");
+    assert!(pairs[0].1.is_ok() && pairs[2].1.is_ok() && pairs[4].1.is_ok(), "{pairs:?}");
+}
+
+#[test]
+fn a_table_of_tabs_has_nulls_and_escapes() {
+    let schema = schema("a,n:int", columns(&["v", "w"]));
+    let table = |text: &str, escapes| {
+        let text = std::io::Cursor::new(text.to_owned());
+        let table = Box::new(TsvTable::new(text, "test".into(), escapes).unwrap());
+        drain(table.rows(&schema, &[], Round::Exact).unwrap())
+    };
+    let text = "\u{feff}v\ta\tn\tw\r\nx\\ty\tk\t5\t\\N\r\n\n\"q\"\t\\N\t\t\nshort\t1\n\\q\ta\t1\t2\n";
+    let pairs = table(text, true);
+    assert_eq!(pairs[0], (2, Ok((key::encode(&("k", 5i64)), b"x\ty,".to_vec()))));
+    assert_eq!(pairs[1], (4, Ok((key::encode(&(None::<&str>, None::<i64>)), b"\"\"\"q\"\"\",".to_vec()))));
+    assert_eq!(pairs[2], (5, Err("2 fields where the header has 4".into())));
+    assert!(pairs[3].1.as_ref().unwrap_err().contains("escape"), "{pairs:?}");
+    let pairs = table("v\ta\tn\tw\nC:\\new\t\\N\t1\t2\n", false);
+    assert_eq!(pairs, [(2, Ok((key::encode(&("\\N", 1i64)), b"C:\\new,2".to_vec())))]);
+}
+
+#[test]
+fn an_array_of_objects_is_read_element_by_element() {
+    let schema = schema("n:int", ValueForm::Json);
+    let text = b" \n[\n  {\"n\": 1, \"a\": [1,\n    2], \"s\": \"]},\\\"\\\\\"},\n  {\"n\": 2}, 5,\n\n{\"n\":3}\n]\n";
+    let pairs = drain(ndjson_rows(text, &schema));
+    let key = |n: i64| key::encode(&(n,));
+    assert_eq!(pairs[0], (3, Ok((key(1), br#"{"a":[1,2],"s":"]},\"\\"}"#.to_vec()))));
+    assert_eq!(pairs[1], (5, Ok((key(2), b"{}".to_vec()))));
+    assert_eq!((pairs[2].0, pairs[2].1.is_err()), (5, true));
+    assert_eq!(pairs[3], (7, Ok((key(3), b"{}".to_vec()))));
+    assert_eq!(drain(ndjson_rows(b"[]", &schema)), []);
+    let no_comma = drain(ndjson_rows(b"[{\"n\":1}\n{\"n\":2}]", &schema));
+    assert!(no_comma[0].1.as_ref().unwrap_err().contains("trailing characters"), "{no_comma:?}");
+    for (text, says) in [
+        ("[{\"n\":1},", "line 1 on: the array is not closed"),
+        ("[{\"n\":1},]", "']' stands where"),
+        ("[{\"n\":1}]\nx", "line 2 on: there is something after the array"),
+        ("[{\"n\":1", "within an element"),
+    ] {
+        let (_, error) = drain_to_error(ndjson_rows(text.as_bytes(), &schema));
+        let error = error.unwrap().message().unwrap().to_owned();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_key_column_that_an_object_lacks_is_an_error_and_types_are_offered() {
+    let schema = schema("user,n:int,at:time", ValueForm::Json);
+    for (line, says) in [
+        (r#"{"usr":"a","n":1,"at":null}"#, "no member \"user\", a column of the key"),
+        (r#"{"usr":"a","n":1,"at":null}"#, "it has usr, n, at"),
+        (r#"{"user":5,"n":1,"at":null}"#, "column \"user\" is text, not 5 (user:int in --key takes it)"),
+        (r#"{"user":5.5,"n":1,"at":null}"#, "(user:float in --key takes it)"),
+        (r#"{"user":true,"n":1,"at":null}"#, "column \"user\" is text, not true"),
+        (r#"{"user":"a","n":1.5,"at":null}"#, "(n:float in --key takes it)"),
+        (r#"{"user":"a","n":"2013-07-04","at":null}"#, "(n:time in --key takes it)"),
+        (r#"{"user":"a","n":1,"at":"2013-07-04T09:00:00.123456789Z"}"#, "(--round keeps its nearest"),
+        ("{", "jq -c ."),
+    ] {
+        let pairs = drain(ndjson_rows(line.as_bytes(), &schema));
+        let error = pairs[0].1.as_ref().unwrap_err();
+        assert!(error.contains(says), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_file_with_another_delimiter_offers_it() {
+    let error = csv_file(b"a;b;c\n").header().position("b").unwrap_err();
+    assert!(error.message().unwrap().contains("it has a;b;c (--delimiter ';', perhaps?)"), "{error:?}");
+    let file = CsvFile::new(std::io::Cursor::new("a;v\nx;\"1;\"\n"), "test".into(), b';').unwrap();
+    let pairs = drain(Box::new(file).rows(&schema("a", columns(&["v"])), &[], Round::Exact).unwrap());
+    assert_eq!(pairs, [(2, Ok((key::encode(&("x",)), b"1;".to_vec())))]);
 }

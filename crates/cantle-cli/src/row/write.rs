@@ -1,12 +1,12 @@
 //! Pairs as lines of text.
 //!
-//! [`text_line`] and [`json_line`] show any pair; what does not fit the keyspace's columns is shown in
-//! hexadecimal. [`Exporter`] writes what loads back as the same pair, and refuses the rest.
+//! [`text_line`] and [`json_line`] show any pair; a pair that does not fit the keyspace's columns is shown in
+//! hexadecimal. [`Exporter`] writes pairs that load back as they were, and refuses the rest.
 
 use super::ndjson::NdjsonShape;
 use super::tsv::TsvShape;
 use super::{members, value_of_bytes};
-use crate::csvtext;
+use crate::csvtext::{self, Field};
 use crate::escape;
 use crate::keyfmt::{self, KeyCodec, json_string};
 use crate::schema::{Schema, ValueForm};
@@ -28,7 +28,7 @@ pub(crate) enum FileFormat {
 }
 
 /// The fields of a value that is a record of columns.
-fn value_fields(form: &ValueForm, value: &[u8]) -> Option<Vec<Vec<u8>>> {
+fn value_fields(form: &ValueForm, value: &[u8]) -> Option<Vec<Field>> {
     let ValueForm::Csv(columns) = form else { return None };
     csvtext::split(value)
         .ok()
@@ -36,10 +36,9 @@ fn value_fields(form: &ValueForm, value: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// The fields of a pair that is a row of columns.
-fn row_fields(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let KeyCodec::Columns(columns) = codec else { return None };
-    let mut fields: Vec<Vec<u8>> =
-        keyfmt::key_texts(columns, key)?.into_iter().map(String::into_bytes).collect();
+fn row_fields(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8]) -> Option<Vec<Field>> {
+    let KeyCodec::Columns(columns, _) = codec else { return None };
+    let mut fields = keyfmt::key_fields(columns, key)?;
     fields.extend(value_fields(form, value)?);
     Some(fields)
 }
@@ -49,19 +48,41 @@ pub(crate) fn text_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &
     if let Some(fields) = row_fields(codec, form, key, value) {
         return csvtext::record(&fields);
     }
-    format!("{}\t{}", codec.show(key), escape::escape(value)).into_bytes()
+    let value = match json_object(form, value) {
+        Some(object) => object.to_owned(),
+        None => escape::escape(value),
+    };
+    format!("{}\t{value}", codec.show(key)).into_bytes()
+}
+
+/// A value that is a JSON object on one line, as it is.
+fn json_object<'a>(form: &ValueForm, value: &'a [u8]) -> Option<&'a str> {
+    let is_line = *form == ValueForm::Json && !value.iter().any(u8::is_ascii_control);
+    (is_line && members::parse(value).is_ok()).then(|| str::from_utf8(value).ok())?
+}
+
+/// Bytes as JSON: a string, or `{"hex":"…"}` where they are no UTF-8.
+fn json_bytes(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => json_string(text),
+        Err(_) => json_hex(bytes),
+    }
+}
+
+fn json_hex(bytes: &[u8]) -> String {
+    format!("{{\"hex\":\"{}\"}}", escape::to_hex(bytes))
 }
 
 /// The key's members of an object, as JSON texts.
 fn key_members(codec: &KeyCodec, key: &[u8]) -> Vec<(String, String)> {
     let named = match codec {
-        KeyCodec::Columns(columns) => keyfmt::key_json(columns, key)
+        KeyCodec::Columns(columns, _) => keyfmt::key_json(columns, key)
             .map(|texts| columns.iter().map(|column| column.0.clone()).zip(texts).collect()),
-        KeyCodec::Raw => str::from_utf8(key).ok().map(|text| vec![("key".to_owned(), json_string(text))]),
+        KeyCodec::Raw => Some(vec![("key".to_owned(), json_bytes(key))]),
         KeyCodec::Tuple => codec.print(key).map(|json| vec![("key".to_owned(), json)]),
         KeyCodec::Hex => None,
     };
-    named.unwrap_or_else(|| vec![("key_hex".to_owned(), json_string(&escape::to_hex(key)))])
+    named.unwrap_or_else(|| vec![("key".to_owned(), json_hex(key))])
 }
 
 /// A pair as a JSON object on one line.
@@ -80,8 +101,11 @@ pub(crate) fn json_key_line(codec: &KeyCodec, key: &[u8]) -> Vec<u8> {
 fn value_members(form: &ValueForm, value: &[u8]) -> Vec<(String, String)> {
     let named = match form {
         ValueForm::Csv(columns) => value_fields(form, value).and_then(|fields| {
-            let text = |field: Vec<u8>| String::from_utf8(field).ok().map(|text| json_string(&text));
-            let texts: Option<Vec<String>> = fields.into_iter().map(text).collect();
+            let json = |field: Field| match field {
+                Some(text) => String::from_utf8(text).ok().map(|text| json_string(&text)),
+                None => Some("null".to_owned()),
+            };
+            let texts: Option<Vec<String>> = fields.into_iter().map(json).collect();
             Some(columns.iter().cloned().zip(texts?).collect())
         }),
         ValueForm::Json => members::parse(value)
@@ -90,12 +114,7 @@ fn value_members(form: &ValueForm, value: &[u8]) -> Vec<(String, String)> {
             .map(|members| members.into_iter().map(|(name, json)| (name, json.get().to_owned())).collect()),
         ValueForm::Raw => None,
     };
-    named.unwrap_or_else(|| {
-        vec![match str::from_utf8(value) {
-            Ok(text) => ("value".to_owned(), json_string(text)),
-            Err(_) => ("value_hex".to_owned(), json_string(&escape::to_hex(value))),
-        }]
-    })
+    named.unwrap_or_else(|| vec![("value".to_owned(), json_bytes(value))])
 }
 
 /// Writes pairs so that `load` reads them back exactly.
@@ -111,8 +130,8 @@ impl Exporter {
     /// The format that suits the keyspace.
     pub(crate) fn natural_format(schema: &Schema, codec: &KeyCodec) -> FileFormat {
         match (codec, &schema.value) {
-            (KeyCodec::Columns(_), ValueForm::Csv(_)) => FileFormat::Csv,
-            (KeyCodec::Columns(_), ValueForm::Json) => FileFormat::Ndjson,
+            (KeyCodec::Columns(..), ValueForm::Csv(_)) => FileFormat::Csv,
+            (KeyCodec::Columns(..), ValueForm::Json) => FileFormat::Ndjson,
             _ => FileFormat::Tsv,
         }
     }
@@ -122,8 +141,9 @@ impl Exporter {
         if format == FileFormat::Csv && natural != FileFormat::Csv {
             return Err("only a keyspace of key and value columns exports as CSV: use ndjson or tsv".into());
         }
-        // Other key formats are for what does not fit the columns: then values are bytes as well.
-        let value = if matches!(codec, KeyCodec::Columns(_)) { schema.value.clone() } else { ValueForm::Raw };
+        // Other key formats are for pairs that do not fit the columns: then values are bytes as well.
+        let value =
+            if matches!(codec, KeyCodec::Columns(..)) { schema.value.clone() } else { ValueForm::Raw };
         Ok(Self {
             format,
             schema: Schema { key: schema.key.clone(), value: value.clone() },
@@ -157,7 +177,9 @@ impl Exporter {
         match self.format {
             // The fields were taken from the pair only because they make the same pair again.
             FileFormat::Csv => {
-                row_fields(&self.codec, form, key, value).map(|fields| csvtext::record(&fields))
+                let fields = row_fields(&self.codec, form, key, value)?;
+                // A null alone would be an empty line, which readers pass over.
+                Some(csvtext::record(&fields)).filter(|line| !line.is_empty())
             }
             FileFormat::Tsv => {
                 let text = self.codec.print(key)?;

@@ -181,7 +181,10 @@ impl Flight {
         let fields = csvtext::split(value).map_err(|what| wrong(&what))?;
         let text = |name: &str| {
             let field = columns.in_value(name).and_then(|at| fields.get(at));
-            let text = field.map(|field| String::from_utf8_lossy(field).into_owned()).unwrap_or_default();
+            let text = field
+                .and_then(Option::as_deref)
+                .map(|field| String::from_utf8_lossy(field).into_owned())
+                .unwrap_or_default();
             if text == UNKNOWN { String::new() } else { text }
         };
         Ok(Self {
@@ -262,7 +265,7 @@ mod tests {
             if rows % 97 == 0 {
                 let local = flight.local(&clock, "%Y,%-m,%-d,%-H%M").unwrap();
                 let fields = csvtext::split(&value).unwrap();
-                let text = |at: usize| String::from_utf8(fields[at].clone()).unwrap();
+                let text = |at: usize| String::from_utf8(fields[at].clone().unwrap_or_default()).unwrap();
                 assert_eq!(local, format!("{},{},{},{}", text(0), text(1), text(2), text(4)));
             }
         }
