@@ -74,7 +74,7 @@ impl Layout for Chunks {
                 start: chunk.span.start.as_ref().map(|key| key.to_vec()).unwrap_or_default(),
                 level: 0,
                 table_bytes: sizes.table_bytes,
-                log_bytes: sizes.log_bytes,
+                log_bytes: sizes.log_bytes + funk.logs().map(|segment| segment.unread_bytes()).sum::<u64>(),
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
                 segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count()

@@ -118,6 +118,38 @@ fn what_is_known_of_logs_outlives_closing_and_killing() {
     }
 }
 
+/// Such a store has no checkpoint that would find out how long its logs are.
+#[test]
+fn sizes_are_right_after_a_kill_where_the_store_is_only_read() {
+    for checkpointed in [0, 1000] {
+        let disk = MemVfs::new();
+        let keyspace = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).chunk_bytes(64 << 20));
+        let options =
+            Options::new().default_keyspace(keyspace).checkpoint_interval(Duration::from_secs(3600));
+        let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
+        let put = |numbers: std::ops::Range<u64>| {
+            numbers.for_each(|number| db.put(number.to_be_bytes(), [1; 1000]).unwrap());
+        };
+        put(0..checkpointed);
+        db.sync().unwrap();
+        put(checkpointed..5_000);
+        let log_bytes = db.stats().keyspaces[0].log_bytes;
+        let killed = Options::new().vfs(Arc::new(disk.kill())).read_only(true).open("store").unwrap();
+        let near = |one: u64, other: u64| one.abs_diff(other) < other / 20;
+        for _ in 0..2 {
+            let stats = killed.stats();
+            assert!(near(stats.keyspaces[0].log_bytes, log_bytes), "{log_bytes}: {stats:?}");
+            assert!(near(stats.keyspaces[0].live_bytes, 5_000 * 1_008), "{stats:?}");
+            assert!(stats.disk_bytes >= stats.keyspaces[0].log_bytes, "{stats:?}");
+            let regions = killed.regions().unwrap();
+            let of_regions: u64 = regions.iter().map(|region| region.log_bytes).sum();
+            assert_eq!(of_regions, stats.keyspaces[0].log_bytes);
+            // A scan loads the logs, which then count themselves.
+            assert_eq!(killed.range(..).count(), 5_000);
+        }
+    }
+}
+
 #[test]
 fn who_reads_all_of_a_chunk_finds_out_what_is_garbage() {
     let (db, chunks) = at_rest(&MemVfs::new());

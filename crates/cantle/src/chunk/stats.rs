@@ -1,16 +1,55 @@
 //! The statistics of a keyspace.
 
 use super::context::Counters;
+use super::policy;
 use crate::layout::kind::LayoutKind;
 use crate::layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats};
 use crate::log::env::LogCounters;
 use crate::run::env::RunCounters;
 use crate::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
+use std::collections::HashSet;
 
 use super::Chunks;
 
+/// Bytes of logs of a process that was killed, which no total has yet.
+#[derive(Default)]
+struct Unread {
+    log_bytes: u64,
+    /// Estimated bytes of keys and values among them.
+    user_bytes: u64,
+    /// Estimated number of pairs among them.
+    pairs: u64,
+}
+
 impl Chunks {
+    /// Nothing is read: the lengths of the files tell. A log that several chunks share since a split counts once. The
+    /// first checkpoint of a store counts all of them.
+    fn unread(&self) -> Unread {
+        if self.context.substrate.checkpoints.count() > 0 {
+            return Unread::default();
+        }
+        let mut seen = HashSet::new();
+        let mut unread = Unread::default();
+        let (mut known_bytes, mut known_user_bytes, mut known_pairs) = (0, 0, 0);
+        for (_, chunk) in self.index.view().iter() {
+            for segment in chunk.funk.load().logs().filter(|segment| seen.insert(segment.file.id)) {
+                unread.log_bytes += segment.unread_bytes();
+                known_bytes += segment.len();
+                known_user_bytes += segment.user_bytes.load(Relaxed);
+                known_pairs += segment.puts.load(Relaxed);
+            }
+        }
+        // Records of one keyspace are taken to be alike, if some are known.
+        let (density, pair_bytes) = match (known_user_bytes, known_pairs) {
+            (0, _) | (_, 0) => (1.0, policy::ENTRY_BYTES as f64),
+            (bytes, pairs) => ((bytes as f64 / known_bytes as f64).min(1.0), bytes as f64 / pairs as f64),
+        };
+        unread.user_bytes = (unread.log_bytes as f64 * density) as u64;
+        unread.pairs = (unread.user_bytes as f64 / pair_bytes.max(1.0)) as u64;
+        unread
+    }
+
     /// The keyspace's counters and sizes.
     pub(super) fn statistics(&self) -> KeyspaceStats {
         let (none, no_runs, no_logs) = <(Counters, RunCounters, LogCounters)>::default();
@@ -20,6 +59,7 @@ impl Chunks {
         let of = Counter::get;
         let total = |total: &AtomicI64| total.load(Relaxed).max(0) as u64;
         let munks: Vec<_> = self.residents().iter().filter_map(|chunk| chunk.munk.load_full()).collect();
+        let unread = self.unread();
         let own = ChunkStats {
             munks: munks.len() as u64,
             munk_bytes: munks.iter().map(|munk| munk.bytes()).sum(),
@@ -43,11 +83,11 @@ impl Chunks {
             layout: LayoutKind::Chunk,
             regions: self.index.load().len() as u64,
             table_bytes: total(&self.context.totals.table_bytes),
-            log_bytes: total(&self.context.totals.log_bytes),
+            log_bytes: total(&self.context.totals.log_bytes) + unread.log_bytes,
             unclaimed_bytes: total(&self.context.totals.unclaimed_bytes),
             held_bytes: self.context.totals.held_bytes.load(Relaxed),
-            live_bytes: sizes.live_bytes,
-            live_pairs: sizes.pairs,
+            live_bytes: sizes.live_bytes + unread.user_bytes,
+            live_pairs: sizes.pairs + unread.pairs,
             pinned_bytes: self.pins.bytes(),
             user_bytes_written: of(&counters.user_bytes_written),
             log_bytes_written: of(&logs.log_bytes_written),

@@ -130,6 +130,12 @@ impl Segment {
         self.file.handle()?.len().map_err(|e| Error::io(Attempt::Measure, &self.file.path, e))
     }
 
+    /// Bytes after the recorded end of a log that is not loaded. They count up to the first bad record, and are in no total until
+    /// somebody loads the log: in a store that is open for reading, perhaps never. 0 where the length cannot be read.
+    pub fn unread_bytes(&self) -> u64 {
+        self.file_len().map_or(0, |len| len.saturating_sub(self.len()))
+    }
+
     /// The parts, if they are in memory.
     pub fn loaded(&self) -> Option<Arc<Parts>> {
         self.parts.load_full()
