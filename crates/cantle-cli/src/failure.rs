@@ -48,14 +48,56 @@ impl Failure {
     }
 }
 
+/// In words of the command: the library's own are about options that its user has no name for.
 impl From<cantle::Error> for Failure {
     fn from(error: cantle::Error) -> Self {
         let message = error.to_string();
         match error {
             cantle::Error::Corruption { .. } => Self::Damage(message),
-            cantle::Error::InvalidArgument(_) => Self::Usage(message),
+            cantle::Error::InvalidArgument(what) => Self::Usage(flags(&what)),
+            cantle::Error::NotFound { path, .. } => Self::Failed(format!(
+                "there is no store at {}: check the path (`cantle load` and `cantle put` make a store)",
+                path.display()
+            )),
+            cantle::Error::AlreadyExists { path, .. } => Self::Failed(format!(
+                "a store exists already at {}: give a path where there is nothing",
+                path.display()
+            )),
+            cantle::Error::NoKeyspace(name) => Self::Failed(format!(
+                "there is no keyspace {name:?}: `cantle keyspaces DB` lists those that there are"
+            )),
+            cantle::Error::OptionMismatch { keyspace, option: "layout", stored, given, .. } => {
+                Self::Usage(format!(
+                    "keyspace {keyspace:?} has the layout {stored}, not {given}: leave --layout out, or write to \
+                     another keyspace with --keyspace"
+                ))
+            }
+            cantle::Error::OptionMismatch { keyspace, option: "comparator", stored, .. } => {
+                Self::Failed(format!(
+                    "keyspace {keyspace:?} is in the order {stored:?}, which only the program that made it knows: use \
+                     that, or another keyspace with --keyspace"
+                ))
+            }
             _ => Self::Failed(message),
         }
+    }
+}
+
+/// The library's options by the flags that set them.
+fn flags(what: &str) -> String {
+    const FLAGS: [(&str, &str); 7] = [
+        ("memory budget", "--memory"),
+        ("memory_budget", "--memory"),
+        ("a space amplification", "a --space-amplification"),
+        ("space amplification", "--space-amplification"),
+        ("space_amplification", "--space-amplification"),
+        ("keep_left_behind", "--keep-left-behind"),
+        ("skip_damaged", "--skip-damaged"),
+    ];
+    // The first that matches: no flag is written for a word of another flag.
+    match FLAGS.iter().find(|(option, _)| what.contains(option)) {
+        Some((option, flag)) => what.replace(option, flag),
+        None => what.to_owned(),
     }
 }
 

@@ -39,6 +39,13 @@ pub(crate) enum Access {
     Create,
 }
 
+impl Access {
+    /// Options of a store that is opened so.
+    pub(crate) fn apply(self, options: Options) -> Options {
+        options.read_only(self == Self::Read).create_if_missing(self == Self::Create)
+    }
+}
+
 /// An opened store and keyspace.
 pub(crate) struct Opened {
     /// The store.
@@ -54,10 +61,21 @@ impl StoreArgs {
     }
 
     fn open_db_with(&self, access: Access, options: Options) -> Outcome<Db> {
-        Ok(options
-            .read_only(access == Access::Read)
-            .create_if_missing(access == Access::Create)
-            .open(&self.db)?)
+        if access == Access::Create {
+            self.check_parent()?;
+        }
+        Ok(access.apply(options).open(&self.db)?)
+    }
+
+    /// A store's own directory is made, and no other: a path that is mistyped makes none.
+    fn check_parent(&self) -> Outcome {
+        match self.db.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) if !parent.exists() => Err(Failure::Failed(format!(
+                "there is no directory {0}: check the path, or make it first (mkdir -p {0})",
+                parent.display()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Opens the store and the keyspace.

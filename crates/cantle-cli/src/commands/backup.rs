@@ -1,13 +1,16 @@
 //! `cantle backup`: a copy of a store that is a store.
 
 use crate::failure::Outcome;
-use crate::output::{human_bytes, note};
+use crate::output::{Output, human_bytes, note};
 use crate::store::{Access, StoreArgs};
 use cantle::Options;
 use clap::Args;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Copy a store to a new directory; the copy is a store that opens
+///
+/// --json prints one object: path and bytes, of the copy.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
@@ -15,6 +18,9 @@ pub(crate) struct Backup {
     store: StoreArgs,
     /// The directory to create
     to: PathBuf,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -27,9 +33,15 @@ impl Backup {
         let db = self.store.open_db(Access::Write)?;
         db.backup(&self.to)?;
         db.close()?;
-        // It opens: that is what a backup is for.
+        // A backup that does not open is none.
         let copy = Options::new().read_only(true).create_if_missing(false).open(&self.to)?;
-        note(format_args!("backed up to {}: {}", self.to.display(), human_bytes(copy.stats().disk_bytes)));
+        let bytes = copy.stats().disk_bytes;
+        if self.json {
+            let mut output = Output::new();
+            output.json(&json!({ "path": self.to.display().to_string(), "bytes": bytes }))?;
+            return output.finish();
+        }
+        note(format_args!("backed up to {}: {}", self.to.display(), human_bytes(bytes)));
         Ok(())
     }
 }

@@ -14,6 +14,8 @@ use clap::Args;
 /// Load it with the same --key. A pair that would not come back exactly (because it was not written by the
 /// columns) is an error: --key-format hex exports any keyspace, as TSV. --format rocksdb-dump does so in the form that `import
 /// --rocksdb` and RocksDB's `ldb --hex load` read.
+///
+/// --json prints one object on each line: its members are those of `cantle scan --json`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Export {
@@ -24,6 +26,9 @@ pub(crate) struct Export {
     /// The file's format, instead of the one that suits the keyspace
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<FileFormat>,
+    /// The same as --format ndjson
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     #[command(flatten)]
     keys: KeyArgs,
 }
@@ -39,7 +44,8 @@ impl Export {
     pub(crate) fn run(self) -> Outcome {
         let opened = self.store.open(Access::Read)?;
         let (codec, schema) = opened.codec(&self.keys)?;
-        let format = self.format.unwrap_or_else(|| Exporter::natural_format(&schema, &codec));
+        let format = self.format.or(self.json.then_some(FileFormat::Ndjson));
+        let format = format.unwrap_or_else(|| Exporter::natural_format(&schema, &codec));
         let exporter = Exporter::new(format, &schema, &codec).map_err(Failure::Usage)?;
         let mut output = Output::new();
         let ended = (|| {

@@ -8,6 +8,8 @@ use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::{Args, ValueEnum};
 
 /// Print the value of a key
+///
+/// --json prints the pair as one object: its members are those of `cantle scan --json`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Get {
@@ -19,6 +21,9 @@ pub(crate) struct Get {
     /// How the value is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     #[command(flatten)]
     keys: KeyArgs,
 }
@@ -51,7 +56,7 @@ impl Get {
             .get(&key)?
             .ok_or_else(|| Failure::Absent(format!("there is no key {}", self.key)))?;
         let mut output = Output::new();
-        match self.format {
+        match if self.json { Format::Json } else { self.format } {
             Format::Text => output.line(&value)?,
             Format::Json => output.line(write::json_line(&codec, &schema.value, &key, &value))?,
             Format::Hex => output.line(escape::to_hex(&value))?,

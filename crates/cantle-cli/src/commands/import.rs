@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 /// LevelDB's directory is read without LevelDB, and not changed; close it there first. A dump is read from standard input, as
 /// `ldb --hex dump` prints it, compressed or not. The new store is built in DB.importing and renamed to DB when everything is in it
 /// and durable: there must be nothing at DB, or an empty directory.
+///
+/// --json prints one object: ok, pairs, bytes, tables, logs, read_bytes, counted, torn, lost (arrays of places), lost_untold.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("source").required(true).args(["leveldb", "rocksdb"])), after_help = EXAMPLES)]
 pub(crate) struct Import {

@@ -9,6 +9,9 @@ use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::Args;
 
 /// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and which are in memory
+///
+/// --json prints an array with one object for each range: start (the key's bytes), level, table_bytes, log_bytes,
+/// garbage_bytes, tables, segments, resident_bytes, heat.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {

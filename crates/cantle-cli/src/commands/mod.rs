@@ -4,12 +4,15 @@ mod backup;
 mod bench;
 mod compact;
 mod completions;
+mod count;
 mod delete;
 mod export;
 mod get;
 mod import;
 mod inspect;
+mod keyspaces;
 mod load;
+mod man;
 mod put;
 mod repair;
 mod scan;
@@ -23,9 +26,10 @@ use clap::{Parser, Subcommand};
 /// Load, query, inspect and measure Cantle stores
 ///
 /// Keys are written by the columns that `load --key` named, as a CSV record: UA,EWR,2013-07-04T09:00:00Z,1545;
-/// an empty field is a null. Other keys are raw text with \\, \t, \n, \r and \xNN.
+/// an empty field is a null, "" the empty text. Other keys are raw text with \\, \t, \n, \r and \xNN.
+/// Reports are JSON with --json: the help of each command names its members.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "cantle", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -37,6 +41,7 @@ Exit codes:
   1  the key is absent, or damage was found
   2  usage
   3  failure
+  130, 143  Ctrl-C or SIGTERM: the rows that were loaded before are in the store
 
 Examples:
   cantle load flights --csv flights.csv.gz --key carrier,origin,time_hour:time,flight:int
@@ -51,8 +56,10 @@ pub(crate) enum Command {
     Put(put::Put),
     Delete(delete::Delete),
     Scan(scan::Scan),
+    Count(count::Count),
     Export(export::Export),
     Import(import::Import),
+    Keyspaces(keyspaces::Keyspaces),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
@@ -62,6 +69,7 @@ pub(crate) enum Command {
     Bench(bench::Args),
     Tour(tour::Args),
     Completions(completions::Completions),
+    Man(man::ManPages),
 }
 
 impl Command {
@@ -73,8 +81,10 @@ impl Command {
             Self::Put(command) => command.run(),
             Self::Delete(command) => command.run(),
             Self::Scan(command) => command.run(),
+            Self::Count(command) => command.run(),
             Self::Export(command) => command.run(),
             Self::Import(command) => command.run(),
+            Self::Keyspaces(command) => command.run(),
             Self::Stats(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),
@@ -84,6 +94,7 @@ impl Command {
             Self::Bench(args) => bench::run(args),
             Self::Tour(args) => tour::run(args),
             Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
         }
     }
 }

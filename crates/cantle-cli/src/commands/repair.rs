@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 /// all keyspaces. What is told: each damaged place, each file that was left out, and the keys of which the newest value
 /// may be lost. With a whole manifest an undamaged store comes out as it is; without one, names of keyspaces may be
 /// lost, and pairs that had been deleted may be back.
+///
+/// --json prints one object: ok, keyspaces (name, pairs, bytes), files, bytes, damage (an array of texts),
+/// damage_untold, left_out (path, why, loses), uncertain (keyspace, from, to, path, offset), uncertain_untold, notes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Repair {

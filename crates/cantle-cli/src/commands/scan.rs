@@ -11,8 +11,11 @@ use std::ops::Bound;
 
 /// Print pairs in key order, all of one point in time
 ///
-/// A pair of columns is printed as a CSV row, any other as the key, a tab and the escaped value; what does not
-/// fit the keyspace's columns is printed in hexadecimal behind 0x.
+/// A pair of columns is printed as a CSV row, any other as the key, a tab and the value: a JSON object as it is, raw
+/// bytes with \\, \t, \n, \r and \xNN. A key that does not fit the keyspace's columns is printed in hexadecimal after 0x.
+///
+/// --json prints one object on each line. Its members are the columns of the key and of the value, or those of a JSON
+/// value; a raw key and a raw value are key and value, strings, or {"hex":"…"} where the bytes are no UTF-8.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
@@ -32,6 +35,9 @@ pub(crate) struct Scan {
     /// How pairs are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     #[command(flatten)]
     keys: KeyArgs,
 }
@@ -42,7 +48,7 @@ Examples:
   cantle scan flights --prefix DL,LGA --reverse --limit 10
   cantle scan store --from a --to b --keys-only --format hex";
 
-/// Which keys.
+/// The range of keys.
 #[derive(Debug, Args)]
 pub(super) struct RangeArgs {
     /// Only keys that begin with these columns, or bytes
@@ -62,6 +68,15 @@ pub(super) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 impl RangeArgs {
     /// The keys that satisfy all that was given.
     pub(super) fn bounds(&self, codec: &KeyCodec) -> Outcome<KeyBounds> {
+        if let (Some(from), Some(to)) = (&self.from, &self.to)
+            && codec.parse_start(from.as_bytes()).map_err(Failure::Usage)?
+                > codec.parse_start(to.as_bytes()).map_err(Failure::Usage)?
+        {
+            return Err(Failure::Usage(format!(
+                "--from {from} lies after --to {to}, so no key is between them: exchange the two (scan --reverse \
+                 prints the last key first)"
+            )));
+        }
         let mut start = Vec::new();
         let mut end = None;
         if let Some(prefix) = &self.prefix {
@@ -95,9 +110,10 @@ impl Scan {
         let range = opened.keyspace.range(self.range.bounds(&codec)?);
         let limit = self.limit.unwrap_or(usize::MAX);
         let mut output = Output::new();
+        let format = if self.json { Format::Json } else { self.format };
         let mut print = |pair: cantle::Result<(cantle::Key, cantle::Value)>| {
             let (key, value) = pair?;
-            output.line(match (self.format, self.keys_only) {
+            output.line(match (format, self.keys_only) {
                 (Format::Text, true) => codec.show(&key).into_bytes(),
                 (Format::Text, false) => write::text_line(&codec, &schema.value, &key, &value),
                 (Format::Json, true) => write::json_key_line(&codec, &key),
@@ -113,7 +129,7 @@ impl Scan {
         } else {
             range.take(limit).try_for_each(&mut print)
         };
-        // What was found before an error is shown.
+        // Pairs before an error are shown.
         let written = output.finish();
         ended.and(written)
     }

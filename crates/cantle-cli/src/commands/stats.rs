@@ -12,6 +12,8 @@ use std::time::Duration;
 ///
 /// Of all keyspaces, or of the one named. Counters count from the opening of the store, which is this command's
 /// own; the table leaves out those at zero.
+///
+/// --json prints one object: the members of the library's Stats, with keyspaces as an array.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stats {

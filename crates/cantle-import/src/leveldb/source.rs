@@ -39,11 +39,22 @@ fn log_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.log"))
 }
 
+/// True for the name of a manifest of Cantle: LevelDB writes six digits until it has made a million files, and always CURRENT.
+fn is_cantle_manifest(name: &str) -> bool {
+    name.strip_prefix("MANIFEST-")
+        .is_some_and(|digits| digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 impl Source {
     pub fn open(dir: &Path, reading: &mut Reading, progress: &mut Progress<'_>) -> Result<Self> {
         let names = list(dir)?;
         let not_ours = |what: &str| Error::NotLevelDb { path: dir.to_path_buf(), what: what.into() };
         let has = |start: &str| names.iter().any(|name| name.starts_with(start));
+        if !has("CURRENT") && names.iter().any(|name| is_cantle_manifest(name)) {
+            return Err(not_ours(
+                "it is a Cantle store already, which needs no import: open it as it is, or copy it with `cantle backup`",
+            ));
+        }
         if !has("CURRENT") && !has("MANIFEST-") {
             return Err(not_ours(
                 "it has neither CURRENT nor a manifest: give the directory that LevelDB was opened with",

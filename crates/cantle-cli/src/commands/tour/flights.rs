@@ -13,18 +13,12 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// The data in the repository.
-pub(crate) fn bundled() -> Outcome<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/flights.csv.gz");
-    if path.exists() {
-        return Ok(path);
-    }
-    // A command that was installed and left its source behind.
-    Err(Failure::Usage(format!(
-        "{} is gone: give the repository's examples/data/flights.csv.gz with --data",
-        path.display()
-    )))
-}
+/// The flights that the program carries, so that the tour works wherever it is installed.
+static CARRIED: &[u8] =
+    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz"));
+
+/// The name of [`CARRIED`] in messages.
+const CARRIED_NAME: &str = "the flights in the program";
 
 /// The columns that the key is made of; the scheduled departure is the last two together.
 const KEY_COLUMNS: [&str; 5] = ["carrier", "origin", "flight", "time_hour", "minute"];
@@ -112,13 +106,20 @@ impl Columns {
 }
 
 impl Reader {
-    /// Opens a CSV file, compressed with gzip if it ends in `.gz`.
-    pub(crate) fn open(path: &Path) -> Outcome<Self> {
+    /// Opens a CSV file, compressed with gzip if it ends in `.gz`; without a path, the flights that the program carries.
+    pub(crate) fn open(path: Option<&Path>) -> Outcome<Self> {
+        let Some(path) = path else {
+            return Self::new(Box::new(MultiGzDecoder::new(CARRIED)), Path::new(CARRIED_NAME));
+        };
         let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed("read", path))?);
         let input: Box<dyn Read> = match path.extension() {
             Some(extension) if extension == "gz" => Box::new(MultiGzDecoder::new(file)),
             _ => Box::new(file),
         };
+        Self::new(input, path)
+    }
+
+    fn new(input: Box<dyn Read>, path: &Path) -> Outcome<Self> {
         let mut rows = csv::Reader::from_reader(input);
         let wrong = |what: String| Failure::Failed(format!("cannot read {}: {what}", path.display()));
         let layout = match rows.headers() {
@@ -216,7 +217,7 @@ mod tests {
     fn read(rows: &[&str]) -> (Columns, Vec<Result<Stored, String>>) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "{HEADER}\n{}", rows.join("\n")).unwrap();
-        let mut reader = Reader::open(file.path()).unwrap();
+        let mut reader = Reader::open(Some(file.path())).unwrap();
         let mut stored = Vec::new();
         while let Some(row) = reader.next().unwrap() {
             stored.push(row);
@@ -253,7 +254,7 @@ mod tests {
     /// The keys' UTC and the clock's rule against the file's own local columns, summer and winter.
     #[test]
     fn local_times_are_those_of_the_data() {
-        let mut reader = Reader::open(&bundled().unwrap()).unwrap();
+        let mut reader = Reader::open(None).unwrap();
         let (clock, columns) = (Clock::new_york().unwrap(), reader.columns().clone());
         let (mut rows, mut previous) = (0u32, i64::MIN);
         while let Some(row) = reader.next().unwrap() {

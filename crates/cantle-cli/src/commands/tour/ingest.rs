@@ -64,12 +64,12 @@ pub(crate) struct Loaded {
     pub(crate) peak_resident_bytes: Option<u64>,
 }
 
-/// Loads up to `rows_max` flights of `data`.
+/// Loads up to `rows_max` flights of the file `data`, or of those that the program carries.
 pub(crate) fn load(
     narrator: &mut Narrator,
     db: &Db,
     dir: &Path,
-    data: &Path,
+    data: Option<&Path>,
     rows_max: Option<u64>,
     mut expected: Expected,
 ) -> Outcome<Loaded> {

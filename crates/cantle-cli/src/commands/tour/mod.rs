@@ -15,11 +15,13 @@ use crate::failure::{Failure, Outcome};
 use crate::keyfmt::KeyCodec;
 use crate::measure::display::{bytes, count, duration, rate};
 use crate::measure::failed;
+use crate::output::Output;
 use crate::region_map::{self, Canvas};
 use cantle::{KeyspaceOptions, LayoutOptions, Options};
 use ingest::Digest;
 use narrate::Narrator;
 use questions::{Expected, Questions};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -28,6 +30,8 @@ use std::time::Instant;
 /// Loads the flights out of New York in 2013 in time order, answers three questions by range scans, kills a
 /// writing process half way and shows that nothing acknowledged is lost, and draws the chunk map. Takes
 /// a few seconds; the exit code says whether every check held.
+///
+/// --json prints one object: ok, directory, rows, acknowledged_writes, checks, failed (an array of texts).
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   cantle tour
@@ -42,9 +46,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rows: Option<u64>,
 
-    /// The flights, as CSV or CSV.gz [default: those in the repository]
+    /// The flights, as CSV or CSV.gz [default: those that the program carries]
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
+
+    /// The report as JSON, without the narration
+    #[arg(long)]
+    pub(crate) json: bool,
 
     /// The process that is killed: the directory of the store it writes to
     #[arg(long, hide = true, value_name = "DIR")]
@@ -83,9 +91,18 @@ pub(crate) fn run(args: Args) -> Outcome {
             (temporary.path().join("flights"), Some(temporary))
         }
     };
-    let mut narrator = Narrator::new();
+    let mut narrator = Narrator::new(args.json);
     narrator.say(&format!("A tour of Cantle, in {}", dir.display()))?;
-    visit(&mut narrator, &args, &dir)?;
+    let visited = visit(&mut narrator, &args, &dir)?;
+    if args.json {
+        let (checks, failed) = narrator.checks();
+        let mut output = Output::new();
+        output.json(&json!({
+            "ok": failed.is_empty(), "directory": dir.display().to_string(), "rows": visited.rows,
+            "acknowledged_writes": visited.acknowledged, "checks": checks, "failed": failed,
+        }))?;
+        output.finish()?;
+    }
     if temporary.is_none() {
         narrator.say(&format!(
             "The store is kept: try the commands above, or `cantle inspect {}`.",
@@ -104,12 +121,14 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
-fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
+/// The figures of a tour.
+struct Visited {
+    rows: u64,
+    acknowledged: u64,
+}
+
+fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
     let shown = dir.display().to_string();
-    let data = match &args.data {
-        Some(data) => data.clone(),
-        None => flights::bundled()?,
-    };
     let questions = Questions::new()?;
 
     narrator.step("Load the flights out of New York in 2013, in time order, which is not key order")?;
@@ -120,7 +139,8 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     narrator.code("let key = cantle::key::encode(&(\"UA\", \"EWR\", scheduled_micros, 1545_i64));")?;
     narrator.code("db.put(key, value)?;")?;
     let db = options()?.error_if_exists(true).open(dir)?;
-    let loaded = ingest::load(narrator, &db, dir, &data, args.rows, Expected::new(&questions))?;
+    let loaded =
+        ingest::load(narrator, &db, dir, args.data.as_deref(), args.rows, Expected::new(&questions))?;
 
     let (columns, expected) = (&loaded.columns, &loaded.expected);
     let united = questions.united(narrator, &db, &shown, columns, expected)?;
@@ -173,7 +193,7 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome {
     narrator.step("What the tour measured")?;
     summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open, &in_memory(&db.stats()))?;
     db.close()?;
-    Ok(())
+    Ok(Visited { rows: found.rows, acknowledged })
 }
 
 /// What is in memory, in short.

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal, Stdout, Write};
 
 /// Writes to standard output as things happen, and counts checks that failed.
 pub(crate) struct Narrator {
-    out: Stdout,
+    /// None where only the report is wanted.
+    out: Option<Stdout>,
     styled: bool,
     steps: u32,
     checks: u32,
@@ -13,12 +14,13 @@ pub(crate) struct Narrator {
 }
 
 impl Narrator {
-    pub(crate) fn new() -> Self {
+    /// `is_silent`: checks are counted and nothing is written.
+    pub(crate) fn new(is_silent: bool) -> Self {
         let out = io::stdout();
         // https://no-color.org: set and not empty means plain.
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let styled = out.is_terminal() && !plain;
-        Self { out, styled, steps: 0, checks: 0, failed: Vec::new() }
+        Self { out: (!is_silent).then_some(out), styled, steps: 0, checks: 0, failed: Vec::new() }
     }
 
     fn styled(&self, code: &str, text: &str) -> String {
@@ -34,13 +36,20 @@ impl Narrator {
     pub(crate) fn step(&mut self, title: &str) -> Outcome {
         self.steps += 1;
         let heading = self.styled("1", &format!("{}  {title}", self.steps));
-        Ok(writeln!(self.out, "\n{heading}")?)
+        self.line(&format!("\n{heading}"))
     }
 
     /// A line of a step.
     pub(crate) fn say(&mut self, line: &str) -> Outcome {
         let indent = if line.is_empty() { "" } else { "   " };
-        Ok(writeln!(self.out, "{indent}{line}")?)
+        self.line(&format!("{indent}{line}"))
+    }
+
+    fn line(&mut self, line: &str) -> Outcome {
+        match &mut self.out {
+            Some(out) => Ok(writeln!(out, "{line}")?),
+            None => Ok(()),
+        }
     }
 
     /// Lines of a step.
