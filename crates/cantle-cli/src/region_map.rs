@@ -5,7 +5,7 @@
 //! untouched. A store counts accesses while it is open: where there were none, no heat is drawn, and where no region is
 //! in memory, no column for that. Nothing is printed here: what [`Keyspace::regions`](cantle::Keyspace::regions) returned becomes a text.
 
-use crate::output::{human_bytes, human_count, terminal_columns};
+use crate::output::{counted, human_bytes, human_count, terminal_columns};
 use cantle::{LayoutKind, RegionInfo};
 use std::env;
 use std::fmt::Write as _;
@@ -151,13 +151,12 @@ fn draw_regions(regions: &[Region<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> 
     }
     let sum = |field: fn(&Region<'_>) -> u64| regions.iter().map(field).sum::<u64>();
     line(format_args!(
-        "{} {}: {} in {} tables, {} in {} log segments; {} of it garbage",
-        human_count(regions.len() as u64),
-        canvas.noun,
+        "{}: {} in {}, {} in {}; {} of it garbage",
+        counted(regions.len() as u64, canvas.noun.trim_end_matches('s'), canvas.noun),
         human_bytes(sum(|region| region.table_bytes)),
-        human_count(sum(|region| region.tables)),
+        counted(sum(|region| region.tables), "table", "tables"),
         human_bytes(sum(|region| region.log_bytes)),
-        human_count(sum(|region| region.segments)),
+        counted(sum(|region| region.segments), "log segment", "log segments"),
         human_bytes(sum(|region| region.garbage_bytes)),
     ));
     if residents > 0 {

@@ -132,6 +132,32 @@ fn the_tour_keeps_its_promises_and_its_commands_work() {
 }
 
 #[test]
+fn the_tour_carries_its_data_and_reports_for_machines() {
+    // Far from the repository.
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cantle"));
+    command.args(["tour", "--rows", "5000", "--json", "--dir", "kept"]).current_dir(dir.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["ok"], &report["rows"], &report["directory"]),
+        (&true.into(), &5000.into(), &"kept".into())
+    );
+    assert_eq!((&report["checks"], &report["failed"]), (&7.into(), &serde_json::json!([])));
+    assert!(report["acknowledged_writes"].as_u64() >= Some(50_000), "{report}");
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_cantle")).unwrap();
+    let data =
+        std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights.csv.gz")).unwrap();
+    let head = &data[..1024];
+    let finder = |at: &usize| binary[*at..].starts_with(head);
+    assert!(
+        (0..binary.len() - head.len()).filter(|&at| binary[at] == head[0]).any(|at| finder(&at)),
+        "not carried"
+    );
+}
+
+#[test]
 fn the_tour_says_which_file_it_cannot_read() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("no.csv");

@@ -3,7 +3,7 @@
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
-use crate::output::{Output, human_bytes, human_count, note};
+use crate::output::{Output, counted, human_bytes, note};
 use crate::progress::Progress;
 use crate::store::{DEFAULT_KEYSPACE, StoreArgs};
 use crate::tuning::Tuning;
@@ -86,7 +86,7 @@ impl Import {
                 output.line(format!("left out {lost}{}", keys(lost)))?;
             }
             if report.lost_untold > 0 {
-                output.line(format!("… and {} more places", human_count(report.lost_untold)))?;
+                output.line(format!("… and {}", counted(report.lost_untold, "more place", "more places")))?;
             }
         }
         output.finish()?;
@@ -108,8 +108,8 @@ impl Import {
             note("the dump does not end with its count of keys: nobody knows whether it was cut");
         }
         note(format_args!(
-            "imported {} pairs, {} of keys and values, from {}, in {seconds:.1} s, into {}",
-            human_count(report.pairs),
+            "imported {}, {} of keys and values, from {}, in {seconds:.1} s, into {}",
+            counted(report.pairs, "pair", "pairs"),
             human_bytes(report.bytes),
             human_bytes(report.read_bytes),
             self.store.db.display(),

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::keyfmt::KeyCodec;
-use crate::output::{Output, human_bytes, human_count, note};
+use crate::output::{Output, counted, human_bytes, note};
 use crate::progress::Progress;
 use crate::schema::Schema;
 use crate::tuning::Tuning;
@@ -67,9 +67,9 @@ impl Repair {
         }
         output.finish()?;
         note(format_args!(
-            "saved {} pairs of {} files, {}, to {}",
-            human_count(report.pairs()),
-            human_count(report.files),
+            "saved {} of {}, {}, to {}",
+            counted(report.pairs(), "pair", "pairs"),
+            counted(report.files, "file", "files"),
             human_bytes(report.bytes),
             self.new.display(),
         ));
@@ -86,9 +86,10 @@ impl Repair {
 
 fn lines(report: &RepairReport, keys: &Keys) -> Vec<String> {
     let mut lines: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
-    let more =
-        |count: u64, what: &str| (count > 0).then(|| format!("… and {} more {what}", human_count(count)));
-    lines.extend(more(report.damage_untold, "damaged places"));
+    let more = |count: u64, one: &str, many: &str| {
+        (count > 0).then(|| format!("… and {}", counted(count, one, many)))
+    };
+    lines.extend(more(report.damage_untold, "more damaged place", "more damaged places"));
     for left in &report.left_out {
         let harmless = if left.loses { "" } else { " (harmless)" };
         lines.push(format!("left out {}: {}{harmless}", left.path.display(), left.why));
@@ -102,13 +103,13 @@ fn lines(report: &RepairReport, keys: &Keys) -> Vec<String> {
             range.offset
         ));
     }
-    lines.extend(more(report.uncertain_untold, "ranges of keys"));
+    lines.extend(more(report.uncertain_untold, "more range of keys", "more ranges of keys"));
     lines.extend(report.notes.iter().cloned());
     for keyspace in &report.keyspaces {
         lines.push(format!(
-            "keyspace {:?}: {} pairs, {}",
+            "keyspace {:?}: {}, {}",
             keyspace.name,
-            human_count(keyspace.pairs),
+            counted(keyspace.pairs, "pair", "pairs"),
             human_bytes(keyspace.bytes)
         ));
     }

@@ -1,4 +1,6 @@
-//! `cantle stats`: what a store says of itself.
+//! `cantle stats`: a store's own counters and sizes.
+
+mod prometheus;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, human_bytes, human_count};
@@ -46,7 +48,7 @@ enum Format {
 impl Stats {
     pub(crate) fn run(self) -> Outcome {
         let opened = self.store.open(Access::Read)?;
-        // What was left behind is counted in the background, in a fraction of a second.
+        // Records that were left behind are counted in the background, in a fraction of a second.
         while opened.db.stats().left_behind_pending {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -61,7 +63,7 @@ impl Stats {
         let mut output = Output::new();
         match if self.json { Format::Json } else { self.format } {
             Format::Json => output.json(&stats)?,
-            Format::Prometheus => output.bytes(prometheus(&stats).as_bytes())?,
+            Format::Prometheus => output.bytes(prometheus::text(&stats).as_bytes())?,
             Format::Text => output.bytes(text(&stats).as_bytes())?,
         }
         output.finish()
@@ -136,8 +138,8 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
     let mut text = format!("{title}\n");
     for Figure { name, value } in figures(object) {
         let shown = match value {
-            // What has not happened yet needs no line, and accounts of memory have lines of their own.
-            Number::Count(0) if !is_gauge(&name) => continue,
+            // An event that has not happened yet needs no line; accounts of memory have lines of their own.
+            Number::Count(0) if !is_gauge(&name) || name.starts_with("left_behind") => continue,
             Number::Count(_) if is_memory(&name) && !GAUGES.contains(&name.as_str()) => continue,
             Number::Seconds(0.0) if name.ends_with("_total") => continue,
             Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
@@ -150,8 +152,11 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
 }
 
 /// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 29] = [
+const GAUGES: [&str; 32] = [
+    "live_pairs",
     "version",
+    "left_behind_records",
+    "left_behind_bytes",
     "epoch",
     "open_snapshots",
     "disk_bytes",
@@ -206,92 +211,17 @@ fn accounts(stats: &Map<String, Value>) -> Vec<(&str, [u64; 2])> {
         .collect()
 }
 
-fn prometheus(stats: &Map<String, Value>) -> String {
-    let mut text = String::new();
-    // All samples of a metric stand together, whichever keyspace they are of.
-    let mut metrics: Vec<(String, &'static str, Vec<String>)> = Vec::new();
-    let mut add = |scope: &str, labels: &str, object: &Map<String, Value>| {
-        for Figure { name, value } in figures(object) {
-            let gauge = is_gauge(&name);
-            let total = name.ends_with("_total");
-            let stem = name.strip_suffix("_total").unwrap_or(&name);
-            let (suffix, kind, sample) = match value {
-                Number::Count(count) if gauge => ("", "gauge", count.to_string()),
-                Number::Count(count) => ("_total", "counter", count.to_string()),
-                Number::Seconds(seconds) if total => ("_seconds_total", "counter", seconds.to_string()),
-                Number::Seconds(seconds) => ("_seconds", "gauge", seconds.to_string()),
-            };
-            let metric = format!("cantle_{scope}{stem}{suffix}");
-            let sample = format!("{metric}{labels} {sample}");
-            match metrics.iter_mut().find(|known| known.0 == metric) {
-                Some(known) => known.2.push(sample),
-                None => metrics.push((metric, kind, vec![sample])),
-            }
-        }
-    };
-    add("", "", stats);
-    for (name, object) in keyspaces(stats) {
-        let name = name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        add("keyspace_", &format!("{{keyspace=\"{name}\"}}"), object);
-    }
-    for (metric, kind, samples) in metrics {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "# TYPE {metric} {kind}");
-        for sample in samples {
-            let _ = writeln!(text, "{sample}");
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sample() -> Map<String, Value> {
+    pub(super) fn sample() -> Map<String, Value> {
         let json = r#"{"keyspaces":[
             {"name":"a\"b","regions":3,"gets":7,"gets_served":{"table":5},"get_times":{"table_total":{"secs":0,"nanos":0}}},
             {"name":"c","regions":4,"gets":0,"gets_served":{"table":0}}],
             "disk_bytes":1500,"memory":{"rows":{"floor":1000,"limit":2000,"used":0},"divisions":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
             "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
         serde_json::from_str(json).unwrap()
-    }
-
-    #[test]
-    fn prometheus_groups_samples_by_metric_and_escapes_labels() {
-        assert_eq!(
-            prometheus(&sample()),
-            r#"# TYPE cantle_disk_bytes gauge
-cantle_disk_bytes 1500
-# TYPE cantle_memory_rows_floor gauge
-cantle_memory_rows_floor 1000
-# TYPE cantle_memory_rows_limit gauge
-cantle_memory_rows_limit 2000
-# TYPE cantle_memory_rows_used gauge
-cantle_memory_rows_used 0
-# TYPE cantle_memory_divisions_total counter
-cantle_memory_divisions_total 3
-# TYPE cantle_memory_row_hits_total counter
-cantle_memory_row_hits_total 0
-# TYPE cantle_checkpoints_total counter
-cantle_checkpoints_total 2
-# TYPE cantle_write_delay_seconds_total counter
-cantle_write_delay_seconds_total 1.5
-# TYPE cantle_open_time_seconds gauge
-cantle_open_time_seconds 0.002
-# TYPE cantle_keyspace_regions gauge
-cantle_keyspace_regions{keyspace="a\"b"} 3
-cantle_keyspace_regions{keyspace="c"} 4
-# TYPE cantle_keyspace_gets_total counter
-cantle_keyspace_gets_total{keyspace="a\"b"} 7
-cantle_keyspace_gets_total{keyspace="c"} 0
-# TYPE cantle_keyspace_gets_served_table_total counter
-cantle_keyspace_gets_served_table_total{keyspace="a\"b"} 5
-cantle_keyspace_gets_served_table_total{keyspace="c"} 0
-# TYPE cantle_keyspace_get_times_table_seconds_total counter
-cantle_keyspace_get_times_table_seconds_total{keyspace="a\"b"} 0
-"#
-        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `cantle verify`: reads every file and checks it.
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, human_bytes, human_count};
+use crate::output::{Output, counted, human_bytes};
 use crate::store::{Access, StoreArgs};
 use clap::Args;
 use serde_json::json;
@@ -46,14 +46,14 @@ impl Verify {
                 output.line(format!("{path} does not belong to the store (harmless)"))?;
             }
             output.line(format!(
-                "{} files, {}, {} entries: {}",
-                human_count(report.files),
+                "{}, {}, {}: {}",
+                counted(report.files, "file", "files"),
                 human_bytes(report.bytes),
-                human_count(report.entries),
+                counted(report.entries, "entry", "entries"),
                 if damage.is_empty() {
                     "no damage".to_owned()
                 } else {
-                    format!("{} damaged places", damage.len())
+                    counted(damage.len() as u64, "damaged place", "damaged places")
                 },
             ))?;
         }

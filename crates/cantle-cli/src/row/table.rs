@@ -5,6 +5,7 @@ use super::records::Record;
 use crate::csvtext;
 use crate::failure::{Failure, Outcome};
 use crate::keyfmt::{self, Round, json_string};
+use crate::output::counted;
 use crate::schema::{KeyColumn, Schema, ValueForm};
 use std::str;
 
@@ -105,7 +106,8 @@ impl Plan {
     pub(super) fn pair(&self, record: &Record) -> Result<(Vec<u8>, Vec<u8>), String> {
         let (fields, header) = (record.len(), self.header.columns.len());
         if fields != header {
-            return Err(format!("{fields} fields where the header has {header}"));
+            let fields = counted(fields as u64, "field", "fields");
+            return Err(format!("{fields} where the header has {header}"));
         }
         let key = keyfmt::key_of_fields(&self.key, self.key_at.iter().map(|&at| record.get(at)), self.round)?;
         let value = if self.json {

@@ -159,7 +159,7 @@ pub enum Error {
         reason: String,
     },
     /// Another handle, in this process or another, has the store open.
-    #[error("{} is in use{}: close it there first", path.display(), pid.map(|p| format!(" by process {p}")).unwrap_or_default())]
+    #[error("{} is in use{}: close it there first", path.display(), holder(*pid))]
     #[non_exhaustive]
     Locked {
         /// The store's directory.
@@ -339,6 +339,15 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// The holder of a store's lock, as messages name it.
+fn holder(pid: Option<u32>) -> String {
+    match pid {
+        Some(own) if own == std::process::id() => " by this process".into(),
+        Some(other) => format!(" by process {other}"),
+        None => String::new(),
+    }
+}
+
 /// Maximum number of bytes of a key that a message shows, so that a message stays a line or two.
 const SHOWN_BYTES: usize = 64;
 
@@ -406,6 +415,17 @@ mod tests {
         }
         let error = Error::sync_unreferenced("file", full());
         assert_eq!(error.to_string().split(':').next(), Some("no space left to write out file"));
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_may_be_this_process() {
+        let message = |pid| Error::Locked { path: "store".into(), pid }.to_string();
+        assert_eq!(
+            message(Some(std::process::id())),
+            "store is in use by this process: close it there first"
+        );
+        assert_eq!(message(Some(0)), "store is in use by process 0: close it there first");
+        assert_eq!(message(None), "store is in use: close it there first");
     }
 
     #[test]
