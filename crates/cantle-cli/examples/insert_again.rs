@@ -1,8 +1,10 @@
-//! Whether inserts in the order of keys are logged once and sorted never, when a store is opened again and they go on.
+//! Inserts in the order of keys into a store that is opened again: are they logged once, and never
+//! sorted?
 //!
-//! `cargo run --release -p cantle-cli --example insert_again -- STORE 500000 2000000 512` has two threads insert so many records of
-//! 814 bytes into a new store at STORE, opens it again under a budget of so many MiB, goes on with so many more, and says after each
-//! what lies where. The store is deleted at the end.
+//! `cargo run --release -p cantle-cli --example insert_again -- STORE 500000 2000000 512` has two
+//! threads insert 500,000 records of 814 bytes into a new store at STORE, opens it again under a
+//! budget of 512 MiB, goes on with 2,000,000 more, and prints after each which bytes lie in logs
+//! and tables. The store is deleted at the end.
 
 use cantle::{Db, Options};
 use std::error::Error;

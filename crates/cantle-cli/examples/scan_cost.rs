@@ -1,9 +1,10 @@
-//! What scans of a sorted store cost: how many a second, and what each reads, by its length.
+//! The cost of scans of a sorted store: scans per second, and bytes read by each, by its length.
 //!
 //!     cargo run --release -p cantle-cli --example scan_cost DIRECTORY
 //!
-//! Loads 400,000 records of 814 bytes into the directory and sorts them into tables, unless they are there. Linux only: the calls
-//! that read are those that the kernel counts. To see what the device costs, run it in a control group with less memory than the data.
+//! Loads 400,000 records of 814 bytes into the directory and sorts them into tables, unless they
+//! are there. Linux only: the calls that read are those that the kernel counts. To see what the
+//! device costs, run it in a control group with less memory than the data.
 
 use cantle::{Options, Result};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::time::Instant;
 
 const RECORDS: u64 = 400_000;
 const ROWS: [u64; 5] = [10, 30, 100, 300, 1000];
-/// Of each length scans together visit about so many records.
+/// Records that all scans of one length visit together, about.
 const VISITED: u64 = 400_000;
 
 /// Calls of this process that read, and what they read in bytes.
@@ -52,7 +53,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         };
-        // What scans lately were tells the next ones how to begin.
+        // The lengths of the latest scans decide how the next ones begin.
         scan_all(seed)?;
         let (begun, before) = (Instant::now(), reads()?);
         scan_all(seed)?;

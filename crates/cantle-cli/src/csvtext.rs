@@ -1,8 +1,8 @@
 //! One CSV record as bytes: key text, and values that are kept as a record of their columns.
 //!
-//! An empty field without quotes is a null; `""` is the empty text. A record is written in one way only (a field is
-//! quoted when it holds a comma, a quote or a line end, or is the empty text), so that a record that was split and
-//! written again has the same bytes.
+//! An empty field without quotes is a null; `""` is the empty text. A record is written in one way
+//! only (a field is quoted when it holds a comma, a quote or a line end, or is the empty text), so
+//! that a record that was split and written again has the same bytes.
 
 use std::borrow::Cow;
 
@@ -126,7 +126,8 @@ mod tests {
         ) {
             let text = record(&fields);
             prop_assert_eq!(split(&text).unwrap(), fields.clone());
-            // Another reader of CSV files reads the same, but knows no nulls. It passes over empty lines.
+            // Another reader of CSV files reads the same, but knows no nulls. It passes over empty
+            // lines.
             prop_assume!(!text.is_empty());
             let file = [b"header\n".as_slice(), &text, b"\n"].concat();
             let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file.as_slice());

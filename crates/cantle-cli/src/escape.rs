@@ -1,7 +1,8 @@
 //! Bytes as one line of text and back: the escaping of TSV fields and of raw keys.
 //!
-//! `\\`, `\t`, `\n`, `\r` and `\xNN`; everything else is written as it is. Control characters and bytes that
-//! are no UTF-8 are written as `\xNN`, so every byte string has a printable form and comes back exactly.
+//! `\\`, `\t`, `\n`, `\r` and `\xNN`; everything else is written as it is. Control characters and
+//! bytes that are no UTF-8 are written as `\xNN`, so every byte string has a printable form and
+//! comes back exactly.
 
 use std::fmt::Write as _;
 

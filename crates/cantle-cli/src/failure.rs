@@ -8,22 +8,22 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Why a command ends early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read our output went away: no failure of ours.
+    /// The reader of the output went away, which is no failure of the command.
     ClosedPipe,
-    /// What was asked for is not there.
+    /// The key that was asked for is absent.
     Absent(String),
-    /// Bytes on disk are not what was written.
+    /// Bytes on disk differ from those that were written.
     Damage(String),
     /// The command line asks for something that makes no sense.
     Usage(String),
     /// Anything else.
     Failed(String),
-    /// A signal of this number ended it; the store has what was done before.
+    /// A signal of this number ended the command; rows before it are in the store.
     Interrupted(String, u8),
 }
 
 impl Failure {
-    /// What to say on standard error.
+    /// The message for standard error.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::ClosedPipe => None,

@@ -1,4 +1,4 @@
-//! What reads text of strangers, for those who send it anything: it refuses it, or keeps what it understood.
+//! The readers of text, for fuzzers: they refuse a text, or keep the pairs that they understood.
 
 use crate::keyfmt::{KeyCodec, KeyFormat, Round};
 use crate::row::csv::{self, CsvFile};
@@ -48,8 +48,8 @@ fn rows(format: FileFormat, text: &[u8], schema: &Schema) -> Option<Vec<Row>> {
     Some(all)
 }
 
-/// Loads a file: the first byte says of what form and with which columns. What was understood can be written in every form that
-/// takes it, and reads back as the same pair.
+/// Loads a file: the first byte says of what form and with which columns. A pair that was
+/// understood can be written in every form that takes it, and reads back as the same pair.
 pub fn loader(input: &[u8]) {
     let Some((&draw, text)) = input.split_first() else { return };
     let formats = [FileFormat::Csv, FileFormat::Ndjson, FileFormat::Tsv];
@@ -76,8 +76,8 @@ pub fn loader(input: &[u8]) {
     }
 }
 
-/// Parses a key and prints it, in every form: what was parsed prints, if at all, as a text that parses to the same key. And takes
-/// the bytes for a key.
+/// Parses a key and prints it, in every form: what was parsed prints, if at all, as a text that
+/// parses to the same key. And takes the bytes for a key.
 pub fn keys(input: &[u8]) {
     let Some((&draw, text)) = input.split_first() else { return };
     let schema = schema(draw);

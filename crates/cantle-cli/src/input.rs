@@ -1,4 +1,5 @@
-//! Input files: `-` for standard input. Files compressed with gzip or zstd are read directly, whatever their names.
+//! Input files: `-` for standard input. Files compressed with gzip or zstd are read directly,
+//! whatever their names.
 
 mod archive;
 

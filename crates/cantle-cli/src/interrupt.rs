@@ -1,7 +1,8 @@
-//! Ctrl-C, and the signal that ends a process politely: a step that takes long ends with what is done.
+//! Ctrl-C, and the signal that ends a process politely: a step that takes long ends with what is
+//! done.
 //!
-//! The first signal is kept until the step asks for it; a second one ends the process at once. Input that may never come
-//! (a pipe, a terminal) is waited for together with the signal.
+//! The first signal is kept until the step asks for it; a second one ends the process at once.
+//! Input that may never come (a pipe, a terminal) is waited for together with the signal.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -1,9 +1,10 @@
 //! Keys as people write and read them.
 //!
-//! A key of named columns is a CSV record, `UA,EWR,2013-07-04T09:00:00Z,1545`; an empty field is a null, `""` the
-//! empty text; a time is RFC 3339 or a date and kept as UTC microseconds. Other keys are raw (escaped text), hexadecimal, or any composite
-//! key as a JSON array. A key prints only if its text parses to the same bytes again, so that printed keys can
-//! be used as arguments and exports load back exactly.
+//! A key of named columns is a CSV record, `UA,EWR,2013-07-04T09:00:00Z,1545`; an empty field is a
+//! null, `""` the empty text; a time is RFC 3339 or a date and kept as UTC microseconds. Other keys
+//! are raw (escaped text), hexadecimal, or any composite key as a JSON array. A key prints only if
+//! its text parses to the same bytes again, so that printed keys can be used as arguments and
+//! exports load back exactly.
 
 mod time;
 
@@ -17,7 +18,7 @@ use clap::ValueEnum;
 use serde_json::value::RawValue;
 use std::str;
 
-/// How keys are written when not by their columns.
+/// The forms of keys that are not written by their columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyFormat {
     /// The bytes themselves, with \\, \t, \n, \r and \xNN for what is not printable
@@ -53,7 +54,8 @@ impl KeyCodec {
         }
     }
 
-    /// The same codec, where times that are finer than a microsecond are rounded when they are parsed.
+    /// The same codec, where times that are finer than a microsecond are rounded when they are
+    /// parsed.
     pub(crate) fn rounding(self, round: Round) -> Self {
         match self {
             Self::Columns(columns, _) => Self::Columns(columns, round),
@@ -97,7 +99,8 @@ impl KeyCodec {
         }
     }
 
-    /// Where the keys that begin with `text` start and end; without an end they go on to the last key.
+    /// The start and the end of the keys that begin with `text`; without an end they go on to the
+    /// last key.
     pub(crate) fn parse_prefix(&self, text: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>), String> {
         let start = self.parse_start(text)?;
         let end = match self {
@@ -124,7 +127,8 @@ impl KeyCodec {
         }
     }
 
-    /// A text for people: the one of [`print`](Self::print), else hexadecimal digits after `0x`. A null alone has no text.
+    /// A text for people: the one of [`print`](Self::print), else hexadecimal digits after `0x`. A
+    /// null alone has no text.
     pub(crate) fn show(&self, key: &[u8]) -> String {
         let visible = |text: &String| !text.is_empty() || key.is_empty();
         self.print(key).filter(visible).unwrap_or_else(|| format!("0x{}", escape::to_hex(key)))
@@ -141,7 +145,8 @@ impl KeyCodec {
     }
 }
 
-/// The fields of the columns that lie whole in the first bytes of a cut key, and the beginning of the next one.
+/// The fields of the columns that lie whole in the first bytes of a cut key, and the beginning of
+/// the next one.
 fn cut_fields(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Field>> {
     // More than a line shows; the search for the last whole column is quadratic in it.
     let head = key.get(..128).unwrap_or(key);
@@ -190,7 +195,8 @@ pub(crate) fn key_of_texts<'a>(
     Ok(builder.finish())
 }
 
-/// The fields of a key's columns, if the key consists of them and each field reads as the same part again.
+/// The fields of a key's columns, if the key consists of them and each field reads as the same part
+/// again.
 pub(crate) fn key_fields(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Field>> {
     let parts = parts_of(columns, key)?;
     parts.iter().zip(columns).map(|(part, column)| field_of_part(column, part)).collect()
@@ -200,7 +206,8 @@ fn parts_of(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<Part>> {
     key::parse(key).ok().filter(|parts| parts.len() == columns.len())
 }
 
-/// The part that a column's field stands for. No field is a null; an empty one is so unless the column is text.
+/// The part that a column's field stands for. No field is a null; an empty one is so unless the
+/// column is text.
 fn part_of_field(column: &KeyColumn, field: Option<&[u8]>, round: Round) -> Result<Part, String> {
     let KeyColumn(name, kind) = column;
     let text = match field {
@@ -226,7 +233,8 @@ fn float_of_text(text: &str) -> Result<f64, &'static str> {
     Ok(float)
 }
 
-/// The way to keep a row that a key column refuses: a type that takes its text, or an option of `load`.
+/// The way to keep a row that a key column refuses: a type that takes its text, or an option of
+/// `load`.
 pub(crate) fn remedy(column: &KeyColumn, field: Option<&[u8]>) -> Option<String> {
     let KeyColumn(name, kind) = column;
     let text = str::from_utf8(field?).ok()?;
@@ -342,7 +350,8 @@ pub(crate) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A part as self-describing JSON. Bytes are `{"hex":"…"}`, floats that JSON lacks `{"float":"bits in hex"}`.
+/// A part as self-describing JSON. Bytes are `{"hex":"…"}`, floats that JSON lacks
+/// `{"float":"bits in hex"}`.
 fn tuple_json(part: &Part) -> Option<String> {
     Some(match part {
         Part::Null => "null".into(),

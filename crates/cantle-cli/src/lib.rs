@@ -1,8 +1,9 @@
-//! The command `cantle`: load, query, inspect and measure stores from a shell. A library only so that others can call it.
+//! The command `cantle`: load, query, inspect and measure stores from a shell. A library only so
+//! that others can call it.
 //!
-//! Each subcommand is one file in `commands`; what they share lies beside this one. Nothing here prints except
-//! through `output` and `progress`. Exit codes: 0 done, 1 absent or damage found, 2 usage, 3 failure; a reader of
-//! our output that went away is no failure.
+//! Each subcommand is one file in `commands`; what they share lies beside this one. Nothing here
+//! prints except through `output` and `progress`. Exit codes: 0 done, 1 absent or damage found, 2
+//! usage, 3 failure; a reader of our output that went away is no failure.
 
 mod commands;
 mod csvtext;
@@ -25,8 +26,9 @@ mod tuning;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Caches are filled by one thread and emptied by another. With a heap for each, as glibc has them, free memory of one
-/// is of no use to the others: some 30 MB more stay resident under a budget of 80 MiB.
+/// Caches are filled by one thread and emptied by another. With a heap for each, as glibc has them,
+/// free memory of one is of no use to the others: some 30 MB more stay resident under a budget of
+/// 80 MiB.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "a setting of the allocator, before there are threads")]
 fn share_heaps() {

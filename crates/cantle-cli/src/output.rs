@@ -1,7 +1,7 @@
 //! Standard output, and notes on standard error.
 //!
-//! Whoever reads standard output may go away (`| head`): the error of the next write then ends the command silently, see
-//! [`Failure::ClosedPipe`](crate::failure::Failure::ClosedPipe).
+//! Whoever reads standard output may go away (`| head`): the error of the next write then ends the
+//! command silently, see [`Failure::ClosedPipe`](crate::failure::Failure::ClosedPipe).
 
 use crate::failure::Outcome;
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -37,7 +37,8 @@ impl Output {
     }
 }
 
-/// Writes a line to standard error. Whoever reads that may have gone away, which is no reason to stop.
+/// Writes a line to standard error. Whoever reads that may have gone away, which is no reason to
+/// stop.
 pub(crate) fn note(line: impl std::fmt::Display) {
     // Nobody is left to tell.
     let _ = writeln!(io::stderr(), "{line}");

@@ -1,14 +1,15 @@
-//! How far a long step is, on standard error: a bar with rate on a terminal, elsewhere a plain line now and then.
+//! The progress of a long step, on standard error: a bar with rate on a terminal, elsewhere a plain
+//! line now and then.
 
 use crate::output::{human_count, note};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// How often a bar is drawn: smooth to the eye, nothing to the step.
+/// Interval at which a bar is drawn: smooth to the eye, nothing to the step.
 const BAR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often a line is written where there is no terminal.
+/// Interval at which a line is written where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The progress of one step. Belongs to one thread; the bar goes when it is dropped.
@@ -22,8 +23,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A step described by `what` ("loading"), of `total` parts if that is known: rows, operations, or bytes of
-    /// a file.
+    /// A step described by `what` ("loading"), of `total` parts if that is known: rows, operations,
+    /// or bytes of a file.
     pub(crate) fn new(what: impl Into<String>, total: Option<u64>) -> Self {
         let what = what.into();
         let bar = io::stderr().is_terminal().then(|| {
@@ -49,7 +50,8 @@ impl Progress {
         self.set(done, done);
     }
 
-    /// As [`at`](Self::at), where what is counted for the rate, `count`, is not what the total is made of.
+    /// As [`at`](Self::at), where what is counted for the rate, `count`, is not what the total is
+    /// made of.
     pub(crate) fn set(&mut self, count: u64, done: u64) {
         let now = Instant::now();
         if now < self.due {

@@ -1,30 +1,33 @@
-//! The region map as a drawing for a terminal: key ranges as a layout manages them (regions), in key order, the sizes of their tables and logs, heat.
+//! The region map as a drawing for a terminal: key ranges as a layout manages them (regions), in
+//! key order, the sizes of their tables and logs, heat.
 //!
-//! One line stands for one region, or for several neighbours where there are more regions than lines. Accesses are
-//! skewed by nature, so heat is drawn in powers of two: on a linear scale one hot region makes all others look
-//! untouched. A store counts accesses while it is open: where there were none, no heat is drawn, and where no region is
-//! in memory, no column for that. Nothing is printed here: what [`Keyspace::regions`](cantle::Keyspace::regions) returned becomes a text.
+//! One line stands for one region, or for several neighbours where there are more regions than
+//! lines. Accesses are skewed by nature, so heat is drawn in powers of two: on a linear scale one
+//! hot region makes all others look untouched. A store counts accesses while it is open: where
+//! there were none, no heat is drawn, and where no region is in memory, no column for that. Nothing
+//! is printed here: what [`Keyspace::regions`](cantle::Keyspace::regions) returned becomes a text.
 
 use crate::output::{counted, human_bytes, human_count, terminal_columns};
 use cantle::{LayoutKind, RegionInfo};
 use std::env;
 use std::fmt::Write as _;
 
-/// What a drawing may use.
+/// The means of a drawing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Canvas {
     /// Columns of the terminal.
     pub(crate) width: usize,
     /// The most lines for regions.
     pub(crate) lines_max: usize,
-    /// Whether colours may be used.
+    /// True if colours may be used.
     pub(crate) color: bool,
     /// The layout's word for regions.
     pub(crate) noun: &'static str,
 }
 
 impl Canvas {
-    /// What suits standard output: the terminal's width and colours, unless `NO_COLOR` is set.
+    /// The canvas that suits standard output: the terminal's width and colours, unless `NO_COLOR`
+    /// is set.
     pub(crate) fn of_stdout(lines_max: usize, layout: LayoutKind) -> Self {
         let columns = terminal_columns();
         let color = columns.is_some() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -78,7 +81,7 @@ const RESIDENT_COLOR: u8 = 118;
 const HEAT: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// From cold to hot, of the terminal's 256 colours.
 const HEAT_COLORS: [u8; 8] = [39, 45, 51, 118, 190, 220, 208, 196];
-/// Columns of the bars: enough to tell sizes apart, not so many that they drown the rest.
+/// Columns of the bars: enough to tell sizes apart, few enough to leave room for the rest.
 const BAR_COLUMNS_MIN: usize = 8;
 const BAR_COLUMNS_MAX: usize = 60;
 const TABLE_COLOR: u8 = 39;
@@ -98,7 +101,8 @@ fn draw_regions(regions: &[Region<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> 
     let labels: Vec<String> = groups.iter().map(|group| label(group, &show)).collect();
     let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(8);
     let label_width = label_width.min(canvas.width / 2).min(48);
-    // The sizes and the gaps take 24 columns beside the label and the bar, heat and residents another 6 each.
+    // The sizes and the gaps take 24 columns beside the label and the bar, heat and residents
+    // another 6 each.
     let is_warm = hottest > 0.0;
     let residents: usize = groups.iter().map(|group| group.residents).sum();
     let beside = label_width + 24 + if is_warm { 6 } else { 0 } + if residents > 0 { 6 } else { 0 };
@@ -170,8 +174,8 @@ fn draw_regions(regions: &[Region<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> 
     text
 }
 
-/// The step of [`HEAT`] that stands for `heat`: the highest for the hottest, one lower for each halving, the
-/// lowest for whatever is colder. What was not touched has none.
+/// The step of [`HEAT`] that stands for `heat`: the highest for the hottest, one lower for each
+/// halving, the lowest for whatever is colder. A region that was not touched has none.
 fn warmth(heat: f64, hottest: f64) -> Option<usize> {
     let highest = HEAT.len() - 1;
     // A logarithm that is no number, of heat that is none, is cast to zero.

@@ -1,8 +1,9 @@
-//! What a keyspace's keys and values are made of, kept as the keyspace's metadata.
+//! The columns of a keyspace's keys and values, kept as the keyspace's metadata.
 //!
 //! `load` writes it, everything else reads it. It is a compact JSON object with a version:
-//! `{"cantle":1,"key":[["carrier","text"],["flight","int"]],"value":{"csv":["dest","distance"]}}`; `value` is
-//! `{"csv":[columns]}`, `"json"` or `"raw"`. Empty metadata stand for raw keys and raw values.
+//! `{"cantle":1,"key":[["carrier","text"],["flight","int"]],"value":{"csv":["dest","distance"]}}`;
+//! `value` is `{"csv":[columns]}`, `"json"` or `"raw"`. Empty metadata stand for raw keys and raw
+//! values.
 
 use crate::csvtext;
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use std::str::FromStr;
 /// The version of the metadata that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// How a column's text becomes a part of the key.
+/// The type of a column of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ColumnType {
@@ -49,8 +50,8 @@ impl fmt::Display for KeyColumn {
     }
 }
 
-/// The key's columns as the command line gives them: `COL[:text|int|float|time],…`, CSV-quoted where a name
-/// holds a comma.
+/// The key's columns as the command line gives them: `COL[:text|int|float|time],…`, CSV-quoted
+/// where a name holds a comma.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyColumns(pub(crate) Vec<KeyColumn>);
 
@@ -106,7 +107,7 @@ fn names(text: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// What values are.
+/// The form of values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ValueForm {
@@ -119,12 +120,12 @@ pub(crate) enum ValueForm {
     Json,
 }
 
-/// What keys and values are made of.
+/// The columns of keys, and the form of values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Schema {
     /// The key's columns; none for raw keys.
     pub(crate) key: Vec<KeyColumn>,
-    /// What values are.
+    /// The form of values.
     pub(crate) value: ValueForm,
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The keyspace that a store's own operations work on.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
-/// Which store and keyspace.
+/// The store and keyspace.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StoreArgs {
     /// The store's directory
@@ -20,15 +20,15 @@ pub(crate) struct StoreArgs {
     pub(crate) keyspace: Option<String>,
 }
 
-/// How keys are written.
+/// The form of keys.
 #[derive(Debug, Args)]
 pub(crate) struct KeyArgs {
-    /// How keys are written, instead of by the key columns that `load` stored
+    /// The form in which keys are written, instead of the key columns that `load` stored
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) key_format: Option<KeyFormat>,
 }
 
-/// What a command may do with the store.
+/// The access of a command to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Read; other readers may do so at the same time.
@@ -103,7 +103,7 @@ impl StoreArgs {
     }
 }
 
-/// What there was before a store was opened to be written: nothing else is left if nothing was written.
+/// The store before it was opened for writing: it is as before if nothing was written.
 pub(crate) struct NewStore {
     args: StoreArgs,
     /// Nothing was at the path.
@@ -115,7 +115,8 @@ pub(crate) struct NewStore {
 }
 
 impl NewStore {
-    /// Looks at the store's path and keyspace. A store that cannot be read now is not made by this command.
+    /// Looks at the store's path and keyspace. A store that cannot be read now is not made by this
+    /// command.
     pub(crate) fn before(args: &StoreArgs) -> Outcome<Self> {
         let directory = !args.db.exists();
         let is_empty = || std::fs::read_dir(&args.db).is_ok_and(|mut entries| entries.next().is_none());
@@ -151,7 +152,7 @@ impl NewStore {
 }
 
 impl Opened {
-    /// What the keyspace's keys and values are made of.
+    /// The columns of the keyspace's keys and values.
     pub(crate) fn schema(&self) -> Outcome<Schema> {
         let name = self.keyspace.name();
         Schema::from_metadata(&self.keyspace.metadata()).map_err(|what| {
@@ -159,8 +160,8 @@ impl Opened {
         })
     }
 
-    /// How to read and write keys, and what values are. Metadata of others do not matter where the user says
-    /// how keys are written.
+    /// The codec of keys, and the form of values. Metadata of other programs do not matter where
+    /// the user says how keys are written.
     pub(crate) fn codec(&self, args: &KeyArgs) -> Outcome<(KeyCodec, Schema)> {
         let schema = match self.schema() {
             Err(_) if args.key_format.is_some() => Schema::default(),

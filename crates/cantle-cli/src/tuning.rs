@@ -12,11 +12,13 @@ pub(crate) struct Tuning {
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
 
-    /// What an acknowledged write survives
+    /// The events that an acknowledged write survives: the end of the process, or a loss of power
+    /// as well
     #[arg(long, value_enum, default_value_t = Survives::Process)]
     pub(crate) durability: Survives,
 
-    /// Bound on bytes on disk per live byte [default: 1.5, up to 3 while data is small beside the memory budget]
+    /// Bound on bytes on disk per live byte [default: 1.5, up to 3 while data is small beside the
+    /// memory budget]
     #[arg(long, value_name = "RATIO")]
     pub(crate) space_amplification: Option<f64>,
 
@@ -25,8 +27,8 @@ pub(crate) struct Tuning {
     #[arg(long, default_value = "none", value_parser = parse_compression)]
     pub(crate) compression: Compression,
 
-    /// Layout of a new keyspace, as chunk, or with options of its own, as chunk:munks=false,chunk_bytes=1MiB
-    /// [default: that of the keyspace, chunk for a new one]
+    /// Layout of a new keyspace, as chunk, or with options of its own, as
+    /// chunk:munks=false,chunk_bytes=1MiB [default: that of the keyspace, chunk for a new one]
     #[arg(long, value_name = "LAYOUT", value_parser = parse_layout)]
     pub(crate) layout: Option<String>,
 }

@@ -98,7 +98,8 @@ fn bench_refuses_what_makes_no_sense_with_exit_code_2() {
     }
 }
 
-/// The commands that the tour shows: lines that begin with `$ cantle`, continued behind a backslash.
+/// The commands that the tour shows: lines that begin with `$ cantle`, continued behind a
+/// backslash.
 fn shown_commands(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     let commands = joined.lines().filter_map(|line| line.trim_start().strip_prefix("$ cantle "));

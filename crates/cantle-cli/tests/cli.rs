@@ -263,7 +263,7 @@ fn pairs_are_put_and_deleted_by_their_columns() {
         ["DL,LGA,2013-07-04T08:00:00Z,-7", "DL,LGA,2013-07-04T08:00:00Z,7"]
     );
 
-    // What was written past the columns is shown, and not exported as if it had them.
+    // A pair that was written past the columns is shown, and not exported as if it had them.
     place.run(&["put", "flights", "7a", "ATL,", "--key-format", "hex"]).text();
     assert_eq!(place.run(&["scan", "flights", "--reverse", "--limit", "1"]).text(), "0x7a\tATL,\n");
     let export = place.run(&["export", "flights"]);

@@ -194,7 +194,7 @@ fn rocksdb_reads_what_is_exported_and_what_it_dumps_is_imported() {
         3,
         &["RocksDB", "ldb --db=rocks --hex dump | cantle import --rocksdb NEW"],
     );
-    // What was named does what it says.
+    // The command that the message names works.
     let piped =
         format!("ldb --db=rocks --hex dump | {} import --rocksdb third", env!("CARGO_BIN_EXE_cantle"));
     assert!(run_program("sh", dir, &["-c", &piped], b"").status.success());

@@ -249,7 +249,8 @@ fn ctrl_c_ends_a_load_with_the_rows_that_are_loaded() {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(FLIGHTS.as_bytes()).unwrap();
         stdin.write_all(b"UA,1,EWR,never").unwrap();
-        // The rows are read before the program waits for more: its store is there by then, and no row is left in the pipe.
+        // The rows are read before the program waits for more: its store is there by then, and no
+        // row is left in the pipe.
         let pid = child.id();
         while !place.path(&store).exists() || !is_waiting(pid) {
             std::thread::yield_now();

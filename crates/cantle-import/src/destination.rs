@@ -5,8 +5,9 @@
 //!   NAME.importing/store        the store, until it is renamed to NAME
 //! ```
 //!
-//! Invariants: NAME is a whole, durable store or not there; what is in NAME.importing is no store for whoever opens it, and belongs to
-//! whoever has the lock. An import that fails removes it; one that was killed leaves it to the next.
+//! Invariants: NAME is a whole, durable store or not there; what is in NAME.importing is no store
+//! for whoever opens it, and belongs to whoever has the lock. An import that fails removes it; one
+//! that was killed leaves it to the next.
 
 use crate::error::{Error, Result};
 use crate::import::Import;
@@ -64,7 +65,7 @@ impl Destination {
         })
     }
 
-    /// Where files may be that are gone when the import ends.
+    /// The directory for files that are gone when the import ends.
     pub fn scratch(&self) -> &Path {
         &self.staging.path
     }
@@ -90,7 +91,8 @@ impl Destination {
         if batch.is_empty() { Ok(()) } else { Ok(self.db.write(batch)?) }
     }
 
-    /// Makes everything durable, and puts the store where it is to be. Returns its pairs and their bytes.
+    /// Makes everything durable, and puts the store where it is to be. Returns its pairs and their
+    /// bytes.
     pub fn finish(mut self) -> Result<(u64, u64)> {
         self.flush()?;
         if !self.in_order {
@@ -123,7 +125,7 @@ fn within_limits(key: &[u8], value: &[u8]) -> Result<()> {
 
 /// The directory that the store is built in. Removed when this is dropped.
 struct Staging {
-    /// Where the store is to be.
+    /// The path of the store to come.
     target: PathBuf,
     path: PathBuf,
     /// Has the lock.
@@ -199,7 +201,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed is removed by the next import.
+        // A file that cannot be removed is removed by the next import.
         let _ = remove_tree(&self.path.join(STORE));
         let _ = fs::remove_file(self.path.join(MARKER));
         let _ = fs::remove_dir(&self.path);

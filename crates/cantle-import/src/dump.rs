@@ -1,4 +1,5 @@
-//! Pairs as lines of text, in the form that `ldb --hex dump` of RocksDB prints and `ldb --hex load` reads.
+//! Pairs as lines of text, in the form that `ldb --hex dump` of RocksDB prints and `ldb --hex load`
+//! reads.
 //!
 //! ```text
 //! 0x00FF ==> 0x
@@ -6,11 +7,13 @@
 //! Keys in range: 2
 //! ```
 //!
-//! A line for each pair: `0x` and the key's bytes in hexadecimal digits of either case, ` ==> `, and the same of the value, which may
-//! be empty. The last line counts them, so that a dump which was cut is told from a whole one; it may be missing where another
-//! program wrote the dump. Lines that begin with `Created bg thread 0x`, which old versions of `ldb` print, and empty lines are
-//! passed over, as `ldb load` does. Everything else is an error: keys and values that are no hexadecimal digits (a dump without
-//! `--hex`), several columns or timestamps of a pair, which a store here does not have, and what `ldb scan` and `idump` print.
+//! A line for each pair: `0x` and the key's bytes in hexadecimal digits of either case, ` ==> `,
+//! and the same of the value, which may be empty. The last line counts them, so that a dump which
+//! was cut is told from a whole one; it may be missing where another program wrote the dump. Lines
+//! that begin with `Created bg thread 0x`, which old versions of `ldb` print, and empty lines are
+//! passed over, as `ldb load` does. Everything else is an error: keys and values that are no
+//! hexadecimal digits (a dump without `--hex`), several columns or timestamps of a pair, which a
+//! store here does not have, and what `ldb scan` and `idump` print.
 
 use crate::error::{Error, Result};
 use cantle::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

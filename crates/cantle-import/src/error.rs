@@ -1,4 +1,4 @@
-//! What can go wrong, in terms of what the caller can do about it.
+//! Errors, in terms of the remedies that the caller has.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in it, in bytes from its start.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What was expected and what was found.
+    /// The bytes that were expected, and those that were found.
     pub what: String,
     /// The keys that it may concern, from and to, where that is known.
     pub keys: Option<(Vec<u8>, Vec<u8>)>,
@@ -56,7 +56,7 @@ pub enum Error {
     NotLevelDb {
         /// The path given.
         path: PathBuf,
-        /// What it is instead, and what to do.
+        /// The kind of directory that it is instead, and the remedy.
         what: String,
     },
     /// The store's keys are in an order that only its program knows.
@@ -91,7 +91,7 @@ pub enum Error {
     #[error("another import to the same place is under way in {}: wait for it", path.display())]
     #[non_exhaustive]
     UnderWay {
-        /// Where the other one builds its store.
+        /// The directory in which the other import builds its store.
         path: PathBuf,
     },
     /// A line of a dump is not of the form that is documented.
@@ -102,7 +102,7 @@ pub enum Error {
         name: String,
         /// Its line, from 1.
         line: u64,
-        /// What is wrong with it, and what to do.
+        /// The error in the line, and the remedy.
         what: String,
     },
     /// A pair is larger than what a store takes.
@@ -111,7 +111,7 @@ pub enum Error {
     TooLarge {
         /// The key's first bytes.
         key: Vec<u8>,
-        /// What is too large.
+        /// The part that is too large, and its limit.
         what: String,
     },
     /// An argument makes no sense; nothing was touched.
@@ -124,11 +124,11 @@ pub enum Error {
     #[error("cannot {operation} {}: {source}", path.display())]
     #[non_exhaustive]
     Io {
-        /// What was attempted, as a verb.
+        /// The attempt, as a verb.
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The new store could not be written.
@@ -141,7 +141,7 @@ impl Error {
         Self::Io { operation, path: path.as_ref().to_path_buf(), source }
     }
 
-    /// Whether bytes of the source are damaged, as opposed to a failed operation.
+    /// True if bytes of the source are damaged, as opposed to a failed operation.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::Unreadable(_) | Self::Line { .. })
     }

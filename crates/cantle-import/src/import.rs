@@ -11,7 +11,8 @@ use std::path::Path;
 
 /// Pairs, or entries that were read, from one word on the progress to the next.
 const PROGRESS_PAIRS: u64 = 4096;
-/// What logs are sorted in before files are used: sixteen of LevelDB's write buffers.
+/// Default memory in which logs are sorted before files are used: sixteen of LevelDB's write
+/// buffers.
 const LOG_MEMORY_BYTES: usize = 64 << 20;
 /// With less there would be a file for every few writes.
 const LOG_MEMORY_BYTES_MIN: usize = 1 << 20;
@@ -21,7 +22,7 @@ const LOG_MEMORY_BYTES_MIN: usize = 1 << 20;
 pub struct Import {
     pub(crate) options: Options,
     pub(crate) keyspace: String,
-    /// Where they are not those of the store's default keyspace.
+    /// None for those of the store's default keyspace.
     pub(crate) keyspace_options: Option<KeyspaceOptions>,
     skip_damaged: bool,
     log_memory_bytes: usize,
@@ -45,7 +46,7 @@ impl std::fmt::Debug for Import {
     }
 }
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -57,7 +58,7 @@ pub struct Progress {
     pub pairs: u64,
 }
 
-/// What an import did.
+/// The results of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -71,19 +72,21 @@ pub struct Report {
     pub logs: u64,
     /// Bytes of the source that were read.
     pub read_bytes: u64,
-    /// LevelDB: the log and the manifest whose last record was not written to its end, as its writer died. No damage.
+    /// LevelDB: the log and the manifest whose last record was not written to its end, as its
+    /// writer died. No damage.
     pub torn: Vec<Damage>,
-    /// LevelDB: what was left out, up to a thousand places. Of the keys that these may concern, older values may show, and
-    /// deleted ones be back.
+    /// LevelDB: places that were left out, up to a thousand. Older values of the keys that these
+    /// may concern may show, and deleted ones be back.
     pub lost: Vec<Damage>,
-    /// How many more places there were.
+    /// Number of further places.
     pub lost_untold: u64,
-    /// RocksDB: whether the dump ended with its count, which then was right. Without one nobody knows whether it was cut.
+    /// RocksDB: whether the dump ended with its count, which then was right. Without one nobody
+    /// knows whether it was cut.
     pub counted: bool,
 }
 
 impl Report {
-    /// Whether everything was imported.
+    /// True if everything was imported.
     pub fn is_ok(&self) -> bool {
         self.lost.is_empty()
     }
@@ -95,43 +98,47 @@ impl Import {
         Self::default()
     }
 
-    /// Options of the new store, among them those of its default keyspace. Default: the store's own.
+    /// Options of the new store, among them those of its default keyspace. Default: the store's
+    /// own.
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// The keyspace to write to, and its options, which replace those of [`options`](Self::options) if it is the default one.
-    /// Default: the default one. Its order must be bytewise.
+    /// The keyspace to write to, and its options, which replace those of [`options`](Self::options)
+    /// if it is the default one. Default: the default one. Its order must be bytewise.
     pub fn keyspace(mut self, name: &str, options: KeyspaceOptions) -> Self {
         (self.keyspace, self.keyspace_options) = (name.to_owned(), Some(options));
         self
     }
 
-    /// LevelDB: whether damaged blocks of tables and logs, and missing files, are left out and told in [`Report::lost`], instead
-    /// of ending the import. Default: no.
+    /// LevelDB: whether damaged blocks of tables and logs, and missing files, are left out and told
+    /// in [`Report::lost`], instead of ending the import. Default: no.
     pub fn skip_damaged(mut self, on: bool) -> Self {
         self.skip_damaged = on;
         self
     }
 
-    /// LevelDB: in how much memory the writes are sorted that are not in tables yet, in bytes. Default: 64 MiB; at least 1 MiB is
-    /// taken. What is more than that takes as much space on the destination's file system, meanwhile.
+    /// LevelDB: in how much memory the writes are sorted that are not in tables yet, in bytes.
+    /// Default: 64 MiB; at least 1 MiB is taken. Writes beyond it take as much space on the
+    /// destination's file system, meanwhile.
     pub fn log_memory(mut self, bytes: usize) -> Self {
         self.log_memory_bytes = bytes;
         self
     }
 
-    /// Copies the store that LevelDB wrote to directory `source` into a new store in directory `destination`, where there must be
-    /// nothing, or an empty directory. Of each key the newest value is copied; deleted ones are not.
+    /// Copies the store that LevelDB wrote to directory `source` into a new store in directory
+    /// `destination`, where there must be nothing, or an empty directory. The newest value of each
+    /// key is copied; deleted keys are not.
     ///
     /// `progress` is called now and then; what it breaks off ends with [`Error::Cancelled`].
     ///
     /// # Errors
     ///
-    /// After every error there is no destination. [`Error::NotLevelDb`], [`Error::InUse`], [`Error::Comparator`],
-    /// [`Error::DestinationExists`] and [`Error::UnderWay`] before anything is read; [`Error::Damaged`] unless damage is
-    /// skipped; [`Error::Unreadable`] for CURRENT and the manifest even then.
+    /// After every error there is no destination. [`Error::NotLevelDb`], [`Error::InUse`],
+    /// [`Error::Comparator`], [`Error::DestinationExists`] and [`Error::UnderWay`] before anything
+    /// is read; [`Error::Damaged`] unless damage is skipped; [`Error::Unreadable`] for CURRENT and
+    /// the manifest even then.
     pub fn leveldb(
         &self,
         source: impl AsRef<Path>,
@@ -174,13 +181,14 @@ impl Import {
         Ok(Report { pairs, bytes, tables, logs, read_bytes, torn, lost, lost_untold, counted: false })
     }
 
-    /// Copies the pairs of a dump in the form of [`dump`](crate::dump) into a new store in directory `destination`, where there
-    /// must be nothing, or an empty directory. `name` is what errors call the dump. A later pair of the same key replaces an
-    /// earlier one.
+    /// Copies the pairs of a dump in the form of [`dump`](crate::dump) into a new store in
+    /// directory `destination`, where there must be nothing, or an empty directory. `name` is what
+    /// errors call the dump. A later pair of the same key replaces an earlier one.
     ///
     /// # Errors
     ///
-    /// After every error there is no destination. [`Error::Line`] for a line of another form, or a count that is wrong.
+    /// After every error there is no destination. [`Error::Line`] for a line of another form, or a
+    /// count that is wrong.
     pub fn rocksdb_dump(
         &self,
         dump: impl BufRead,

@@ -1,5 +1,5 @@
-//! Stores of other makers, copied into Cantle stores: a directory that LevelDB wrote, read without LevelDB, and a dump of
-//! pairs as RocksDB's tool `ldb` prints it.
+//! Stores of other makers, copied into Cantle stores: a directory that LevelDB wrote, read without
+//! LevelDB, and a dump of pairs as RocksDB's tool `ldb` prints it.
 //!
 //! ```
 //! use cantle_import::Import;
@@ -16,9 +16,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The source is only read: nothing in its directory is created, written or removed, and while it is read LevelDB cannot open it.
-//! The destination is built in a directory beside it, `NAME.importing`, and renamed when everything is in it and durable. So there
-//! is either a whole store or none, whenever the process or the machine dies; what is left then is removed by the next import.
+//! The source is only read: nothing in its directory is created, written or removed, and while it
+//! is read LevelDB cannot open it. The destination is built in a directory beside it,
+//! `NAME.importing`, and renamed when everything is in it and durable. There is either a whole
+//! store or none, whenever the process or the machine dies; the next import removes the remains.
 
 mod destination;
 pub mod dump;

@@ -130,7 +130,8 @@ fn every_byte_of_the_manifest_counts() {
         fs::write(copy.join(manifest.file_name().unwrap()), changed).unwrap();
         match Import::new().skip_damaged(true).leveldb(&copy, place.path().join("new"), go_on) {
             Err(Error::Unreadable(damage)) => assert!(damage.offset as usize <= at),
-            // A length that leads behind the end cannot be told from an edit that was not written to its end.
+            // A length that leads behind the end cannot be told from an edit that was not written
+            // to its end.
             Ok(report) => {
                 assert_eq!(report.torn.len(), 1, "byte {at}");
                 fs::remove_dir_all(place.path().join("new")).unwrap();
@@ -165,7 +166,7 @@ fn a_killed_import_leaves_no_store_and_the_next_one_starts_over() {
     assert!(!child.status.success());
     let staging = place.path().join("new.importing");
     assert!(!target.exists() && staging.join("store").is_dir());
-    // What is left says what it is, to people and to programs.
+    // The remains say what they are, to people and to programs.
     let text = fs::read_to_string(staging.join("IMPORTING")).unwrap();
     assert!(text.contains("This is no store: import again"), "{text}");
     let error = Db::open(&staging).unwrap_err();
@@ -260,7 +261,8 @@ fn dumps_are_imported_in_any_order_and_the_last_of_a_key_counts() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
 }
 
-/// As LevelDB has it where it runs in the same process: a lock of the process, which closing any of its files of LOCK would take away.
+/// As LevelDB has it where it runs in the same process: a lock of the process, which closing any of
+/// its files of LOCK would take away.
 #[test]
 fn a_leveldb_in_this_process_is_noticed_and_keeps_its_lock() {
     use rustix::fs::{FlockOperation, fcntl_lock};
@@ -309,7 +311,7 @@ fn options_of_the_default_keyspace_hold() {
     let db = options.clone().open(place.path().join("new")).unwrap();
     assert_eq!(db.comparator_name(), "backwards");
     assert_eq!(db.range(..).count(), fixture_pairs().len());
-    // What is given for the keyspace itself goes before.
+    // Options of the keyspace itself go before those of the store.
     let import = Import::new().options(options).keyspace("default", KeyspaceOptions::new());
     import.leveldb(fixture(), place.path().join("other"), go_on).unwrap();
     assert_eq!(Db::open(place.path().join("other")).unwrap().comparator_name(), "cantle.bytewise");

@@ -243,7 +243,8 @@ fn any_changed_byte_is_told_or_changes_nothing() {
                 assert_eq!(damage.path, *path, "{place}");
                 let (report, found) = import(&Import::new().skip_damaged(true), copy).unwrap();
                 assert!(!report.is_ok() && report.lost.iter().all(|lost| lost.path == *path), "{place}");
-                // What is missing or older lies in what was told, where the place tells.
+                // Missing and older pairs lie in the places that were reported, where a place tells
+                // its keys.
                 for (key, value) in &expected {
                     let kept = found.iter().any(|pair| pair.0 == *key && pair.1 == *value);
                     let told = report
@@ -275,7 +276,8 @@ fn missing_files_are_told() {
             Err(Error::Damaged(damage)) => {
                 assert!(damage.path == path && damage.what.contains("missing"), "{damage}")
             }
-            // A table that does not belong to the store any more, or a log that no file names: LevelDB does not miss them either.
+            // A table that does not belong to the store any more, or a log that no file names:
+            // LevelDB does not miss them either.
             Ok((_, found)) => assert!(found == iterated(tool, copy.path()), "{}", path.display()),
             Err(other) => panic!("{other}"),
         }

@@ -10,7 +10,8 @@ use std::ops::Bound;
 
 /// Count the pairs of a keyspace, or of a range of keys
 ///
-/// Every key of the range is read, unless an estimate will do: that reads some thousands, and the store's sizes.
+/// Every key of the range is read, unless an estimate will do: that reads some thousands, and the
+/// store's sizes.
 ///
 /// --json prints one object: count, exact.
 #[derive(Debug, Args)]
@@ -65,8 +66,8 @@ const REGIONS: usize = 32;
 /// Pairs that are read of each.
 const PAIRS: usize = 256;
 
-/// About how many pairs there are, and true if they were counted after all, as they are few: live bytes of the whole
-/// keyspace by the length of a pair in the sample.
+/// About how many pairs there are, and true if they were counted after all, as they are few: live
+/// bytes of the whole keyspace by the length of a pair in the sample.
 fn estimate(opened: &Opened) -> Outcome<(u64, bool)> {
     let regions = opened.keyspace.regions()?;
     let step = regions.len().div_ceil(REGIONS).max(1);

@@ -10,10 +10,11 @@ use clap::Args;
 
 /// Write a keyspace as a file that `load` reads back byte for byte
 ///
-/// CSV for keys and values of columns, NDJSON for values that are JSON objects, TSV with escapes for raw ones.
-/// Load it with the same --key. A pair that would not come back exactly (because it was not written by the
-/// columns) is an error: --key-format hex exports any keyspace, as TSV. --format rocksdb-dump does so in the form that `import
-/// --rocksdb` and RocksDB's `ldb --hex load` read.
+/// CSV for keys and values of columns, NDJSON for values that are JSON objects, TSV with escapes
+/// for raw ones. Load it with the same --key. A pair that would not come back exactly (because it
+/// was not written by the columns) is an error: --key-format hex exports any keyspace, as TSV.
+/// --format rocksdb-dump does so in the form that `import --rocksdb` and RocksDB's `ldb --hex load`
+/// read.
 ///
 /// --json prints one object on each line: its members are those of `cantle scan --json`.
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ pub(crate) struct Get {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// How the value is printed
+    /// The form in which the value is printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// The same as --format json

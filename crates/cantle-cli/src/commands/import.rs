@@ -15,11 +15,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Copy a LevelDB store, or a dump of a RocksDB store, into a new store; exit 1 if something was left out
+/// Copy a LevelDB store, or a dump of a RocksDB store, into a new store; exit 1 if something was
+/// left out
 ///
-/// LevelDB's directory is read without LevelDB, and not changed; close it there first. A dump is read from standard input, as
-/// `ldb --hex dump` prints it, compressed or not. The new store is built in DB.importing and renamed to DB when everything is in it
-/// and durable: there must be nothing at DB, or an empty directory.
+/// LevelDB's directory is read without LevelDB, and not changed; close it there first. A dump is
+/// read from standard input, as `ldb --hex dump` prints it, compressed or not. The new store is
+/// built in DB.importing and renamed to DB when everything is in it and durable: there must be
+/// nothing at DB, or an empty directory.
 ///
 /// --json prints one object: ok, pairs, bytes, tables, logs, read_bytes, counted, torn, lost (arrays of places), lost_untold.
 #[derive(Debug, Args)]
@@ -30,10 +32,12 @@ pub(crate) struct Import {
     /// The directory that LevelDB wrote
     #[arg(long, value_name = "DIR")]
     leveldb: Option<PathBuf>,
-    /// Pairs as lines 0xKEY ==> 0xVALUE from standard input, as RocksDB's `ldb --hex dump` prints them
+    /// Pairs as lines 0xKEY ==> 0xVALUE from standard input, as RocksDB's `ldb --hex dump` prints
+    /// them
     #[arg(long)]
     rocksdb: bool,
-    /// Leave out what is damaged, and tell it: older values of these keys may show, and deleted ones be back
+    /// Leave out what is damaged, and tell it: older values of these keys may show, and deleted
+    /// ones be back
     #[arg(long, conflicts_with = "rocksdb")]
     skip_damaged: bool,
     /// The report as JSON
@@ -122,7 +126,7 @@ fn failure(error: cantle_import::Error, source: Option<&Path>) -> Failure {
     match error {
         cantle_import::Error::Store(error) => error.into(),
         cantle_import::Error::InvalidArgument(_) => Failure::Usage(message),
-        // What is wrong with a dump is no damage of a store.
+        // An error in a dump is no damage of a store.
         error if error.is_damage() && source.is_some() => Failure::Damage(message),
         _ => Failure::Failed(message),
     }

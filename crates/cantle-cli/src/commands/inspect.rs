@@ -8,7 +8,8 @@ use crate::schema::ValueForm;
 use crate::store::{Access, KeyArgs, StoreArgs};
 use clap::Args;
 
-/// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and which are in memory
+/// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and
+/// which are in memory
 ///
 /// --json prints an array with one object for each range: start (the key's bytes), level, table_bytes, log_bytes,
 /// garbage_bytes, tables, segments, resident_bytes, heat.

@@ -11,11 +11,12 @@ use std::path::PathBuf;
 
 /// List the keyspaces of a store, or drop one
 ///
-/// A line for each: its name, layout, live bytes, and the columns that `load` stored for its keys and values.
+/// A line for each: its name, layout, live bytes, and the columns that `load` stored for its keys
+/// and values.
 ///
 /// --json prints one object: keyspaces, an array of objects with name, layout, live_bytes, file_bytes, key (an array of
-/// COLUMN:TYPE, or null for raw keys) and value ("raw", "json", an array of columns, or null if another program
-/// described it). With --drop: dropped, the name.
+/// COLUMN:TYPE, or null for raw keys) and value ("raw", "json", an array of columns, or null if
+/// another program described it). With --drop: dropped, the name.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Keyspaces {

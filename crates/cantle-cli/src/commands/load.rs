@@ -23,10 +23,11 @@ use writer::{Rules, Writer};
 
 /// Load rows of a CSV, NDJSON or TSV file
 ///
-/// The key columns' names and types are stored with the keyspace: the other commands read and print keys by
-/// them. Values are the other columns of the row, kept as a CSV record (or a JSON object). An empty field is a
-/// null, "" in quotes the empty text. Files that are compressed with gzip or zstd are read directly. Ctrl-C ends
-/// the load: rows before it stay. A load that stops before its first row leaves the store as it was.
+/// The key columns' names and types are stored with the keyspace: the other commands read and print
+/// keys by them. Values are the other columns of the row, kept as a CSV record (or a JSON object).
+/// An empty field is a null, "" in quotes the empty text. Files that are compressed with gzip or
+/// zstd are read directly. Ctrl-C ends the load: rows before it stay. A load that stops before its
+/// first row leaves the store as it was.
 ///
 /// --json prints one object: complete, rows, replaced, duplicates_skipped, malformed_skipped, bytes, seconds.
 #[derive(Debug, Args)]
@@ -37,8 +38,8 @@ pub(crate) struct Load {
     /// A CSV file with a header; - is standard input
     #[arg(long, value_name = "FILE")]
     csv: Option<String>,
-    /// A file with one JSON object on each line, or one array of them; raw keys are its member "key", raw values
-    /// "value"
+    /// A file with one JSON object on each line, or one array of them; raw keys are its member
+    /// "key", raw values "value"
     #[arg(long, value_name = "FILE")]
     ndjson: Option<String>,
     /// A file with a key, a tab and a value on each line, with the escapes \\, \t, \n, \r and \xNN
@@ -47,10 +48,12 @@ pub(crate) struct Load {
     /// CSV: the character between fields, "tab" for a tab [default: ,]
     #[arg(long, value_name = "CHARACTER", conflicts_with_all = ["tsv", "ndjson"], value_parser = parse_delimiter)]
     delimiter: Option<u8>,
-    /// TSV: the first line names the columns, with tabs between them; an empty field or \N is a null
+    /// TSV: the first line names the columns, with tabs between them; an empty field or \N is a
+    /// null
     #[arg(long, conflicts_with_all = ["csv", "ndjson"])]
     header: bool,
-    /// The key's columns and their types (text, int, float, time): COL[:TYPE],…; times are RFC 3339, or dates
+    /// The key's columns and their types (text, int, float, time): COL[:TYPE],…; times are RFC
+    /// 3339, or dates
     #[arg(long, value_name = "COLUMNS")]
     key: Option<KeyColumns>,
     /// The value's columns; all but the key's if left out
@@ -206,7 +209,8 @@ impl Load {
         key.chain(value).try_for_each(|column| file.header().position(column).map(drop))
     }
 
-    /// What the keyspace's keys and values are made of: as stored, or as this load says for an empty one.
+    /// The columns of the keyspace's keys and values: as stored, or as this load gives them for an
+    /// empty one.
     fn settle(&self, opened: &Opened, source: &Source) -> Outcome<Schema> {
         if self.keys.key_format.is_some() {
             if self.key.is_some() {
@@ -238,7 +242,7 @@ impl Load {
         }))
     }
 
-    /// What this load asks for, completed by what is stored.
+    /// The columns that this load asks for, completed by those that are stored.
     fn wanted(&self, source: &Source, stored: &Schema) -> Schema {
         let key = self.key.as_ref().map_or_else(|| stored.key.clone(), |columns| columns.0.clone());
         let stays =

@@ -25,9 +25,10 @@ use clap::{Parser, Subcommand};
 
 /// Load, query, inspect and measure Cantle stores
 ///
-/// Keys are written by the columns that `load --key` named, as a CSV record: UA,EWR,2013-07-04T09:00:00Z,1545;
-/// an empty field is a null, "" the empty text. Other keys are raw text with \\, \t, \n, \r and \xNN.
-/// Reports are JSON with --json: the help of each command names its members.
+/// Keys are written by the columns that `load --key` named, as a CSV record:
+/// UA,EWR,2013-07-04T09:00:00Z,1545; an empty field is a null, "" the empty text. Other keys are
+/// raw text with \\, \t, \n, \r and \xNN. Reports are JSON with --json: the help of each command
+/// names its members.
 #[derive(Debug, Parser)]
 #[command(name = "cantle", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {

@@ -15,13 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// Save what is left of a damaged store into a new one; exit 1 if something could not be saved
 ///
-/// The damaged store is only read. The new one has every pair whose bytes are intact, with its newest intact value, in
-/// all keyspaces. What is told: each damaged place, each file that was left out, and the keys of which the newest value
-/// may be lost. With a whole manifest an undamaged store comes out as it is; without one, names of keyspaces may be
-/// lost, and pairs that had been deleted may be back.
+/// The damaged store is only read. The new one has every pair whose bytes are intact, with its
+/// newest intact value, in all keyspaces. The report has each damaged place, each file that was
+/// left out, and the keys whose newest value may be lost. With a whole manifest an undamaged store
+/// comes out as it is; without one, names of keyspaces may be lost, and pairs that had been deleted
+/// may be back.
 ///
 /// --json prints one object: ok, keyspaces (name, pairs, bytes), files, bytes, damage (an array of texts),
-/// damage_untold, left_out (path, why, loses), uncertain (keyspace, from, to, path, offset), uncertain_untold, notes.
+/// damage_untold, left_out (path, why, loses), uncertain (keyspace, from, to, path, offset),
+/// uncertain_untold, notes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Repair {
@@ -29,7 +31,8 @@ pub(crate) struct Repair {
     db: PathBuf,
     /// The new store's directory, which must not exist
     new: PathBuf,
-    /// Keep what was written since the last checkpoint, though nothing proves that it has no gaps; before the store is opened
+    /// Keep what was written since the last checkpoint, though nothing proves that it has no gaps;
+    /// before the store is opened
     #[arg(long)]
     keep_left_behind: bool,
     /// The report as JSON
@@ -116,7 +119,7 @@ fn lines(report: &RepairReport, keys: &Keys) -> Vec<String> {
     lines
 }
 
-/// How each keyspace's keys are written.
+/// The codec of each keyspace's keys.
 struct Keys(HashMap<String, KeyCodec>);
 
 impl Keys {

@@ -11,11 +11,13 @@ use std::ops::Bound;
 
 /// Print pairs in key order, all of one point in time
 ///
-/// A pair of columns is printed as a CSV row, any other as the key, a tab and the value: a JSON object as it is, raw
-/// bytes with \\, \t, \n, \r and \xNN. A key that does not fit the keyspace's columns is printed in hexadecimal after 0x.
+/// A pair of columns is printed as a CSV row, any other as the key, a tab and the value: a JSON
+/// object as it is, raw bytes with \\, \t, \n, \r and \xNN. A key that does not fit the keyspace's
+/// columns is printed in hexadecimal after 0x.
 ///
 /// --json prints one object on each line. Its members are the columns of the key and of the value, or those of a JSON
-/// value; a raw key and a raw value are key and value, strings, or {"hex":"…"} where the bytes are no UTF-8.
+/// value; a raw key and a raw value are key and value, strings, or {"hex":"…"} where the bytes are
+/// no UTF-8.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
@@ -32,7 +34,7 @@ pub(crate) struct Scan {
     /// Leave values out
     #[arg(long)]
     keys_only: bool,
-    /// How pairs are printed
+    /// The form in which pairs are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// The same as --format json
@@ -62,7 +64,7 @@ pub(super) struct RangeArgs {
     to: Option<String>,
 }
 
-/// Where a range of keys starts and ends.
+/// The start and the end of a range of keys.
 pub(super) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl RangeArgs {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Print a store's counters and sizes
 ///
-/// Of all keyspaces, or of the one named. Counters count from the opening of the store, which is this command's
-/// own; the table leaves out those at zero.
+/// All keyspaces are told, or the one named. Counters count from the opening of the store, which is
+/// this command's own; the table leaves out those at zero.
 ///
 /// --json prints one object: the members of the library's Stats, with keyspaces as an array.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) struct Stats {
     #[command(flatten)]
     store: StoreArgs,
-    /// How they are printed
+    /// The form in which they are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// The same as --format json
@@ -138,7 +138,8 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
     let mut text = format!("{title}\n");
     for Figure { name, value } in figures(object) {
         let shown = match value {
-            // An event that has not happened yet needs no line; accounts of memory have lines of their own.
+            // An event that has not happened yet needs no line; accounts of memory have lines of
+            // their own.
             Number::Count(0) if !is_gauge(&name) || name.starts_with("left_behind") => continue,
             Number::Count(_) if is_memory(&name) && !GAUGES.contains(&name.as_str()) => continue,
             Number::Seconds(0.0) if name.ends_with("_total") => continue,

@@ -5,8 +5,8 @@ use std::io;
 /// The bytes of a file that suffice to know it: tar has its mark at 257.
 pub(super) const HEAD_BYTES: usize = 262;
 
-/// Kinds of files: where their mark stands, the mark, their name, the command that writes their contents to standard
-/// output (`{}` is the file).
+/// Kinds of files: where their mark stands, the mark, their name, the command that writes their
+/// contents to standard output (`{}` is the file).
 const KINDS: [(usize, &[u8], &str, &str); 14] = [
     (0, b"\xfd7zXZ\0", "compressed with xz", "xz -dc {}"),
     (0, b"BZh", "compressed with bzip2", "bzip2 -dc {}"),
@@ -24,8 +24,8 @@ const KINDS: [(usize, &[u8], &str, &str); 14] = [
     (0, b"SQLite format 3\0", "a SQLite database", "sqlite3 -csv -header {} 'select * from TABLE'"),
 ];
 
-/// Refuses a file that begins with `head` if it must be unpacked first. `how` is the option of tar for the compression around
-/// it.
+/// Refuses a file that begins with `head` if it must be unpacked first. `how` is the option of tar
+/// for the compression around it.
 pub(super) fn refuse(head: &[u8], path: &str, how: &str) -> io::Result<()> {
     let is = |&&(at, mark, name, _): &&(usize, &[u8], &str, &str)| {
         let found = head.get(at..).is_some_and(|rest| rest.starts_with(mark));

@@ -1,13 +1,14 @@
 //! Times as people write them, kept as UTC microseconds.
 //!
-//! A time is RFC 3339 with its offset, `2013-07-04T09:00:00Z`; a date alone is its midnight in UTC. Refused, each in
-//! words of its own: a time without offset, a leap second (second 60), a day that the calendar lacks, a year that four
-//! digits do not hold, and what is finer than a microsecond, unless the caller rounds it.
+//! A time is RFC 3339 with its offset, `2013-07-04T09:00:00Z`; a date alone is its midnight in UTC.
+//! Refused, each in words of its own: a time without offset, a leap second (second 60), a day that
+//! the calendar lacks, a year that four digits do not hold, and what is finer than a microsecond,
+//! unless the caller rounds it.
 
 use clap::ValueEnum;
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit, civil, tz::Offset};
 
-/// How a time that is finer than a microsecond is kept.
+/// The rounding of a time that is finer than a microsecond.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Round {
     /// Not at all: an error

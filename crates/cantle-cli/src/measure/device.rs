@@ -1,4 +1,4 @@
-//! What the device does without a store: the measure that a slow store is told from a slow disk by.
+//! The speed of the device without a store: it tells a slow store from a slow disk.
 
 use super::failed;
 use super::latency::Latencies;
@@ -9,11 +9,13 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the probe appends: often enough to meet every stall worth the name, too rarely to add to one.
+/// Interval at which the probe appends: often enough to meet every stall worth the name, too rarely
+/// to add to one.
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
-/// Appends a few bytes to a file of its own now and then, while something else is measured: what a write takes
-/// without a store, under the same load. Ends with [`finish`](Self::finish) or when it is dropped.
+/// Appends a few bytes to a file of its own now and then, while something else is measured: what a
+/// write takes without a store, under the same load. Ends with [`finish`](Self::finish) or when it
+/// is dropped.
 pub(crate) struct Probe {
     end: Sender<()>,
     thread: JoinHandle<io::Result<Latencies>>,

@@ -1,4 +1,4 @@
-//! How much of the disk a store occupies, now and over time.
+//! The disk space that a store occupies, now and over time.
 
 use serde::Serialize;
 use std::fs;
@@ -6,9 +6,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes that the file system has allocated to the files below `dir`: holes and preallocated tails as they
-/// are, not as their lengths pretend. A file that vanishes meanwhile counts nothing; a hard link counts once
-/// for each of its names.
+/// Bytes that the file system has allocated to the files below `dir`: holes and preallocated tails
+/// as they are, not as their lengths pretend. A file that vanishes meanwhile counts nothing; a hard
+/// link counts once for each of its names.
 pub(crate) fn allocated_bytes(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let mut folders = vec![dir.to_path_buf()];
@@ -37,7 +37,7 @@ fn allocated(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
-/// How often the space of a running workload is looked at.
+/// Interval at which the space of a running workload is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Collects bytes on disk per live byte while a workload runs.
@@ -70,12 +70,13 @@ impl SpaceSampler {
         Self { next: now, samples: 0, sum: 0.0, max: 0.0, last: 0.0, disk_bytes: 0, live_bytes: 0 }
     }
 
-    /// Whether the next sample is due.
+    /// True if the next sample is due.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
-    /// Takes a sample: `disk_bytes` on disk for `live_bytes` of keys and values. Nothing live, no ratio.
+    /// Takes a sample: `disk_bytes` on disk for `live_bytes` of keys and values. Nothing live, no
+    /// ratio.
     pub(crate) fn sample(&mut self, now: Instant, disk_bytes: u64, live_bytes: u64) {
         self.next = now + INTERVAL;
         (self.disk_bytes, self.live_bytes) = (disk_bytes, live_bytes);

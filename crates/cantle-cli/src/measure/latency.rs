@@ -15,7 +15,7 @@ const DIGITS: u8 = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies(Histogram<u64>);
 
-/// What is reported of one type of operation, in nanoseconds.
+/// The reported figures of one type of operation, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Percentiles {
     /// Operations measured.
@@ -54,7 +54,7 @@ impl Latencies {
         self.0.add(&other.0).map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    /// What is reported; `None` if there was no operation.
+    /// The figures; `None` if there was no operation.
     pub(crate) fn percentiles(&self) -> Option<Percentiles> {
         (!self.0.is_empty()).then(|| Percentiles {
             count: self.0.len(),

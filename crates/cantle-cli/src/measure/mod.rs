@@ -1,8 +1,9 @@
-//! Measuring what a store does to this machine: what the kernel counts, how long operations take, how much
-//! space the files occupy. The synthetic access patterns of the papers are `cantle-workloads`.
+//! Measuring what a store does to this machine: what the kernel counts, how long operations take,
+//! how much space the files occupy. The synthetic access patterns of the papers are
+//! `cantle-workloads`.
 //!
-//! Shared by `cantle bench` and `cantle tour`. Nothing here knows a workload; everything that is specific to
-//! Linux (`/proc`) answers `None` elsewhere instead of failing.
+//! Shared by `cantle bench` and `cantle tour`. Nothing here knows a workload; everything that is
+//! specific to Linux (`/proc`) answers `None` elsewhere instead of failing.
 
 pub(crate) mod device;
 pub(crate) mod disk;

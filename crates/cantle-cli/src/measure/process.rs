@@ -1,4 +1,4 @@
-//! What the kernel has counted for this process: bytes to and from the device, and resident memory.
+//! Counts of the kernel for this process: bytes to and from the device, and resident memory.
 
 use serde::Serialize;
 use std::fs;
@@ -28,7 +28,7 @@ impl DeviceBytes {
         })
     }
 
-    /// What came after `earlier`.
+    /// The bytes since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
@@ -48,8 +48,8 @@ pub(crate) fn peak_resident_bytes() -> Option<u64> {
     field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:").map(|kib| kib * 1024)
 }
 
-/// Makes the peak start again from what is resident now; `false` where the kernel does not allow it, and the
-/// peak then is the process's.
+/// Makes the peak start again from what is resident now; `false` where the kernel does not allow
+/// it, and the peak then is the process's.
 pub(crate) fn reset_peak_resident() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }

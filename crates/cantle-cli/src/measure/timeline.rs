@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Length of one interval, in milliseconds.
 pub(crate) const INTERVAL_MS: u64 = 100;
 
-/// Counts operations by the interval in which they finished. Each thread has its own; they are added up.
+/// Counts operations by the interval in which they finished. Each thread has its own; they are
+/// added up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     counts: Vec<u32>,
@@ -29,7 +30,8 @@ impl Timeline {
         }
     }
 
-    /// The longest time without a single finished operation, in whole intervals: 0 if there was one in each.
+    /// The longest time without a single finished operation, in whole intervals: 0 if there was one
+    /// in each.
     pub(crate) fn longest_gap(&self) -> Duration {
         let (mut longest, mut current) = (0u64, 0u64);
         for &count in &self.counts {
@@ -39,7 +41,8 @@ impl Timeline {
         Duration::from_millis(longest * INTERVAL_MS)
     }
 
-    /// The fewest operations in an interval, the last, incomplete one left out; `None` below two intervals.
+    /// The fewest operations in an interval, the last, incomplete one left out; `None` below two
+    /// intervals.
     pub(crate) fn slowest_interval(&self) -> Option<u32> {
         let (_, complete) = self.counts.split_last()?;
         complete.iter().min().copied()

@@ -1,7 +1,8 @@
 //! Files that are one JSON array of objects.
 //!
-//! Elements are found by their brackets alone, so that a file of any size is read in the memory of one element; each is
-//! then parsed by itself. An element that is no object is reported in its place.
+//! Elements are found by their brackets alone, so that a file of any size is read in the memory of
+//! one element; each is then parsed by itself. An element that is no object is reported in its
+//! place.
 
 use super::ndjson::NdjsonShape;
 use super::{ROW_BYTES_MAX, Row, Rows};

@@ -23,7 +23,8 @@ impl<R: Read> Lines<R> {
         Self { reader: BufReader::with_capacity(1 << 18, reader), name, line: 0, line_bytes_max }
     }
 
-    /// Reads the next line into `buffer`, without its end, and returns its number; none at the file's end.
+    /// Reads the next line into `buffer`, without its end, and returns its number; none at the
+    /// file's end.
     pub(super) fn next_line(&mut self, buffer: &mut Vec<u8>) -> Outcome<Option<u64>> {
         buffer.clear();
         let line = self.line + 1;

@@ -53,7 +53,8 @@ pub(crate) fn only<'a>(members: &Members<'a>, name: &str) -> Result<Option<&'a R
     }
 }
 
-/// `json` without the line ends and the indentation that follow them: no string has a line end in JSON.
+/// `json` without the line ends and the indentation that follow them: no string has a line end in
+/// JSON.
 pub(crate) fn on_one_line(json: String) -> String {
     if !json.contains(['\n', '\r']) {
         return json;

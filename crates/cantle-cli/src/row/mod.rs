@@ -1,8 +1,9 @@
 //! Rows of text files as pairs of a key and a value, and back.
 //!
-//! A reader yields one [`Row`] for each record with the number of the line where it starts. A row that cannot be
-//! understood is reported in its place and reading goes on after it; only an error of the file itself ends it.
-//! A line that [`write`] makes of a pair reads back as the same pair; other pairs are refused.
+//! A reader yields one [`Row`] for each record with the number of the line where it starts. A row
+//! that cannot be understood is reported in its place and reading goes on after it; only an error
+//! of the file itself ends it. A line that [`write`] makes of a pair reads back as the same pair;
+//! other pairs are refused.
 
 mod array;
 pub(crate) mod csv;
@@ -18,8 +19,8 @@ use crate::csvtext;
 use crate::failure::Outcome;
 use crate::schema::ValueForm;
 
-/// The most that one row may hold, in bytes: a key and a value at the store's limits, in text. A quote that is
-/// never closed ends here instead of filling the memory.
+/// The most that one row may hold, in bytes: a key and a value at the store's limits, in text. A
+/// quote that is never closed ends here instead of filling the memory.
 pub(crate) const ROW_BYTES_MAX: u64 = (1 << 30) + (1 << 20);
 
 /// One record of a file.
@@ -36,7 +37,8 @@ pub(crate) trait Rows {
     fn next_row(&mut self) -> Outcome<Option<Row>>;
 }
 
-/// `bytes` as a value of this form, in the one way that it is kept. An error is the reason why they are none.
+/// `bytes` as a value of this form, in the one way that it is kept. An error is the reason why they
+/// are none.
 pub(crate) fn value_of_bytes(form: &ValueForm, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     match form {
         ValueForm::Raw => Ok(bytes),

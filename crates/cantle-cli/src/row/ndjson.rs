@@ -1,7 +1,9 @@
-//! NDJSON files: one JSON object on each line. A file that begins with `[` is one array of objects instead.
+//! NDJSON files: one JSON object on each line. A file that begins with `[` is one array of objects
+//! instead.
 //!
-//! The key's columns are members of the object. Raw keys are the member `key`, a string or `{"hex":"…"}`, raw values
-//! the member `value` likewise; `key_hex` and `value_hex` are strings of hexadecimal digits.
+//! The key's columns are members of the object. Raw keys are the member `key`, a string or
+//! `{"hex":"…"}`, raw values the member `value` likewise; `key_hex` and `value_hex` are strings of
+//! hexadecimal digits.
 
 use super::array::ArrayRows;
 use super::lines::Lines;
@@ -25,11 +27,11 @@ pub(crate) struct NdjsonRows<R> {
     shape: NdjsonShape,
 }
 
-/// How an object becomes a pair.
+/// The way from an object to a pair.
 pub(crate) struct NdjsonShape {
     /// Reads keys.
     pub(crate) codec: KeyCodec,
-    /// What values are.
+    /// The form of values.
     pub(crate) value: ValueForm,
     /// The members that go into a JSON value; none for all but the key's.
     pub(crate) columns: Option<Vec<String>>,

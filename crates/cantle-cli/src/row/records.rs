@@ -1,9 +1,11 @@
-//! Records of a CSV file (RFC 4180), strictly: which fields are quoted, and the line of each record.
+//! Records of a CSV file (RFC 4180), strictly: which fields are quoted, and the line of each
+//! record.
 //!
-//! A field in quotes may hold delimiters and line ends; two quotes are one. A quote within a field that does not begin
-//! with one is a byte like any other. Records end with `\n`, `\r\n` or `\r`; empty lines are passed over. Text after a
-//! closing quote makes its record an error, and reading goes on after the next line end; a quote that is never closed
-//! ends the file. An empty field is a null, unless it is quoted.
+//! A field in quotes may hold delimiters and line ends; two quotes are one. A quote within a field
+//! that does not begin with one is a byte like any other. Records end with `\n`, `\r\n` or `\r`;
+//! empty lines are passed over. Text after a closing quote makes its record an error, and reading
+//! goes on after the next line end; a quote that is never closed ends the file. An empty field is a
+//! null, unless it is quoted.
 
 use crate::failure::{Failure, Outcome};
 use std::io::{BufRead, BufReader, Read};
@@ -82,7 +84,8 @@ pub(super) struct Records<R> {
 }
 
 impl<R: Read> Records<R> {
-    /// Reads records of at most about `row_bytes_max` bytes, whose fields are separated by `delimiter`. `name` is for messages.
+    /// Reads records of at most about `row_bytes_max` bytes, whose fields are separated by
+    /// `delimiter`. `name` is for messages.
     pub(super) fn new(inner: R, name: String, delimiter: u8, row_bytes_max: u64) -> Self {
         let reader = BufReader::with_capacity(1 << 18, inner);
         Self { reader, name, delimiter, line: 1, row_bytes_max, begun: false }

@@ -21,7 +21,8 @@ pub(crate) trait Table {
     /// The names of its columns.
     fn header(&self) -> &Header;
 
-    /// Its rows as pairs of this schema. `columns` are those of a JSON value; a CSV value has its own.
+    /// Its rows as pairs of this schema. `columns` are those of a JSON value; a CSV value has its
+    /// own.
     fn rows(
         self: Box<Self>,
         schema: &Schema,

@@ -213,7 +213,7 @@ fn what_does_not_fit_the_columns_is_shown_but_not_exported() {
     assert_eq!(json_line(&codec, &schema.value, &key, b"1,2"), br#"{"a":"x","n":5,"v":"1","w":"2"}"#);
 }
 
-/// What an exporter writes reads back as the same pair.
+/// A line of an exporter reads back as the same pair.
 fn check_export(
     format: FileFormat,
     schema: &Schema,

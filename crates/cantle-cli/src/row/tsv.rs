@@ -17,11 +17,11 @@ pub(crate) struct TsvRows<R> {
     shape: TsvShape,
 }
 
-/// How a line becomes a pair.
+/// The way from a line to a pair.
 pub(crate) struct TsvShape {
     /// Reads keys.
     pub(crate) codec: KeyCodec,
-    /// What values are.
+    /// The form of values.
     pub(crate) value: ValueForm,
     /// Backslashes stand for other bytes.
     pub(crate) escapes: bool,
@@ -66,7 +66,8 @@ impl<R: Read> Rows for TsvRows<R> {
 
 /// A TSV file with a header, which has been read.
 ///
-/// Quotes are bytes like any other. An empty field is a null, and so is `\N`, where there are escapes.
+/// Quotes are bytes like any other. An empty field is a null, and so is `\N`, where there are
+/// escapes.
 pub(crate) struct TsvTable<R> {
     lines: Lines<R>,
     header: Header,

@@ -23,7 +23,8 @@ pub(crate) enum FileFormat {
     Ndjson,
     /// Key, tab, value; escaped
     Tsv,
-    /// 0xKEY ==> 0xVALUE, as RocksDB's `ldb --hex dump` prints; for `import --rocksdb` and `ldb --hex load`
+    /// 0xKEY ==> 0xVALUE, as RocksDB's `ldb --hex dump` prints; for `import --rocksdb` and
+    /// `ldb --hex load`
     RocksdbDump,
 }
 
@@ -141,7 +142,8 @@ impl Exporter {
         if format == FileFormat::Csv && natural != FileFormat::Csv {
             return Err("only a keyspace of key and value columns exports as CSV: use ndjson or tsv".into());
         }
-        // Other key formats are for pairs that do not fit the columns: then values are bytes as well.
+        // Other key formats are for pairs that do not fit the columns: then values are bytes as
+        // well.
         let value =
             if matches!(codec, KeyCodec::Columns(..)) { schema.value.clone() } else { ValueForm::Raw };
         Ok(Self {

@@ -1,12 +1,13 @@
-//! A block of a table: entries in order of key, each without what it has in common with the one before.
+//! A block of a table: entries in order of key, each without what it has in common with the one
+//! before.
 //!
 //! ```text
 //!   block    entries │ places of restarts (4 each) │ their number (4)
 //!   entry    bytes shared with the key before │ other bytes of the key │ bytes of the value │ key's other bytes │ value
 //! ```
 //!
-//! Restarts, entries that share nothing, are for searching; who reads a block from its beginning needs only to know where
-//! entries end.
+//! Restarts, entries that share nothing, are for searching; who reads a block from its beginning
+//! needs only to know where entries end.
 
 use super::coding::Decoder;
 
@@ -17,7 +18,7 @@ pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 #[derive(Debug)]
 pub(crate) struct Block {
     bytes: Vec<u8>,
-    /// Where entries end.
+    /// The end of the entries.
     end: usize,
     at: usize,
     key: Vec<u8>,
@@ -67,7 +68,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// A block of these entries with a restart every so many.
+    /// A block of these entries with a restart every `interval` of them.
     pub(crate) fn write_block(entries: &[(Vec<u8>, Vec<u8>)], interval: usize) -> Vec<u8> {
         let (mut block, mut restarts) = (Vec::new(), vec![0u32]);
         let mut before: &[u8] = b"";

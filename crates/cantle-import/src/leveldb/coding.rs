@@ -1,6 +1,6 @@
 //! Numbers and strings as LevelDB writes them; nothing is read behind the end.
 
-/// What is left of some bytes.
+/// The rest of some bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
@@ -43,7 +43,7 @@ impl<'a> Decoder<'a> {
         Some(u64::from_le_bytes(*taken))
     }
 
-    /// Seven bits a byte, the lowest first. What does not fit 64 bits is refused.
+    /// Seven bits a byte, the lowest first. A number that does not fit 64 bits is refused.
     pub fn varint64(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..70).step_by(7) {
@@ -71,7 +71,8 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// LevelDB's checksum of `bytes`: CRC-32C, turned so that a checksum of bytes that hold checksums is no special case.
+/// LevelDB's checksum of `bytes`: CRC-32C, turned so that a checksum of bytes that hold checksums
+/// is no special case.
 pub(crate) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -128,7 +129,8 @@ pub(crate) mod tests {
 
     #[test]
     fn checksums_are_leveldbs() {
-        // The first example of its crc32c_test: the checksum of "foo" is not itself once masked, and 32 zeros have 8a9136aa.
+        // The first example of its crc32c_test: the checksum of "foo" is not itself once masked,
+        // and 32 zeros have 8a9136aa.
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(masked_crc(&[0; 32]), 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8));
     }

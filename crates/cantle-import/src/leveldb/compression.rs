@@ -9,10 +9,11 @@ pub(crate) const ZSTD: u8 = 2;
 /// Snappy's shortest element that makes the most of it: three bytes for 64.
 const SNAPPY_RATIO: u64 = 22;
 
-/// A block ends with the entry that fills it: LevelDB's largest block size, and the largest pair that a store of ours takes.
+/// A block ends with the entry that fills it: LevelDB's largest block size, and the largest pair
+/// that a store of ours takes.
 pub(crate) const UNPACKED_BYTES_MAX: u64 = (1 << 30) + (16 << 20);
 
-/// What `bytes` unpack to, compressed as `kind` says.
+/// The contents of `bytes`, which are compressed as `kind` says.
 pub(crate) fn unpack(kind: u8, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     match kind {
         NONE => Ok(bytes),

@@ -32,7 +32,7 @@ pub(crate) fn split_key(key: &[u8]) -> Result<(&[u8], u64, u8), String> {
     Ok((user, trailer >> 8, trailer as u8))
 }
 
-/// What is no value and no deletion.
+/// The error for an entry that is no value and no deletion.
 pub(crate) fn unknown_type(kind: u8) -> String {
     format!("an entry has the type {kind}, which LevelDB does not know")
 }

@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file, opened for reading, and its length; none if there is none. What is no file is refused: opening a FIFO waits for whoever
-/// writes to it.
+/// A file, opened for reading, and its length; none if there is none. A path that is no file is
+/// refused: opening a FIFO waits for whoever writes to it.
 pub(crate) fn open_file(path: &Path) -> Result<Option<(File, u64)>> {
     let no_wait = OFlags::NONBLOCK.bits() as i32;
     let file = match File::options().read(true).custom_flags(no_wait).open(path) {
@@ -23,13 +23,13 @@ pub(crate) fn open_file(path: &Path) -> Result<Option<(File, u64)>> {
     Ok(Some((file, metadata.len())))
 }
 
-/// Where the bytes are.
+/// The place of the bytes.
 #[derive(Debug)]
 enum Bytes {
     File(File),
     /// In a file that is opened for each read.
     Closed,
-    /// What tests and the fuzzer make up.
+    /// Bytes of tests and of the fuzzer.
     Memory(Vec<u8>),
 }
 

@@ -1,6 +1,7 @@
 //! The readers of single files, for those who send them anything.
 //!
-//! Behind a wrong checksum nothing is believed. So bytes are read twice: as they are, and with the checksums that they should have.
+//! Nothing after a wrong checksum is believed. Bytes are therefore read twice: as they are, and
+//! with the checksums that they should have.
 
 use super::coding::{Decoder, masked_crc};
 use super::file::SourceFile;

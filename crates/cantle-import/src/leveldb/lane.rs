@@ -1,7 +1,8 @@
 //! Tables that do not overlap, as one: a lane.
 //!
-//! Tables overlap in level 0 only, and where `RepairDB` put all of them there. Whatever their levels, they are dealt out to as few
-//! lanes as they fit in, so that no more tables are open at once than overlap at some key.
+//! Tables overlap in level 0 only, and where `RepairDB` put all of them there. Whatever their
+//! levels, they are dealt out to as few lanes as they fit in, so that no more tables are open at
+//! once than overlap at some key.
 
 use super::entry::Entry;
 use super::manifest::TableFile;
@@ -18,11 +19,12 @@ pub(crate) struct Lane {
     waiting: VecDeque<TableFile>,
     open: Option<Table>,
     place: Place,
-    /// Whether its table's file is open between two reads.
+    /// True if the table's file stays open between two reads.
     stays_open: bool,
 }
 
-/// With more lanes than this, files are opened for each block: a process may have 1024 open, most often.
+/// With more lanes than this, files are opened for each block: a process may have 1024 open, most
+/// often.
 const OPEN_MAX: usize = 256;
 
 /// Deals tables out to lanes: each to one that has ended before the table begins, or to a new one.

@@ -1,8 +1,9 @@
 //! LevelDB's lock, so that a store which is open is noticed, and nobody opens it meanwhile.
 //!
-//! LevelDB has a lock of the whole file LOCK for writing, by fcntl. Ours is one for reading, which conflicts with it, but needs no
-//! permission to write; and it belongs to the open file instead of to the process, so that it conflicts with a LevelDB in the same
-//! process, too, as a Python program may have. Where there is no file LOCK, as in a copy, there is nothing to lock.
+//! LevelDB has a lock of the whole file LOCK for writing, by fcntl. Ours is one for reading, which
+//! conflicts with it, but needs no permission to write; and it belongs to the open file instead of
+//! to the process, so that it conflicts with a LevelDB in the same process, too, as a Python
+//! program may have. Without a file LOCK, as in a copy, there is nothing to lock.
 
 use super::file::open_file;
 use crate::error::{Error, Result};

@@ -6,8 +6,9 @@
 //!   kinds      1 full · 2 first · 3 middle · 4 last part of a record that spans blocks · 0 nothing: the rest of the block was never written
 //! ```
 //!
-//! The checksum is of kind and bytes. A record that ends behind the file's end was being written when its writer died:
-//! the end is *torn*, which is no damage. Behind a wrong checksum the rest of the block cannot be trusted, not even lengths.
+//! The checksum is of kind and bytes. A record that ends behind the file's end was being written
+//! when its writer died: the end is *torn*, which is no damage. Behind a wrong checksum the rest of
+//! the block cannot be trusted, not even lengths.
 
 use super::coding::masked_crc;
 use super::file::SourceFile;
@@ -26,12 +27,12 @@ const LAST: u8 = 4;
 /// A whole record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Where its first part begins in the file.
+    /// Offset of its first part in the file.
     pub offset: u64,
     pub bytes: Vec<u8>,
 }
 
-/// What lies at the reader's place.
+/// The part at the reader's place.
 enum Part {
     /// Bytes of the block, from and to.
     Whole {
@@ -55,11 +56,11 @@ pub(crate) struct LogReader {
     last_block: bool,
     /// A record whose other parts are to come.
     begun: Option<Record>,
-    /// Where a record begins that was not written to its end.
+    /// Offset of a record that was not written to its end.
     torn: Option<u64>,
 }
 
-/// What came of one part of a log.
+/// The result of one part of a log.
 pub(crate) enum Step {
     Record(Record),
     /// No whole record yet, and perhaps never one.
@@ -81,8 +82,9 @@ impl LogReader {
         Damage::new(&self.file.path, offset, what)
     }
 
-    /// Reads one part of a record, or what is in the place of one. A log may be as long as its file system takes, and have nothing
-    /// in it: so whoever calls this is never away for more than a block.
+    /// Reads one part of a record, or what is in the place of one. A log may be as long as its file
+    /// system takes, and have nothing in it: so whoever calls this is never away for more than a
+    /// block.
     pub fn step(&mut self, reading: &mut Reading) -> Result<Step> {
         match self.part(reading)? {
             Part::Whole { kind, offset, bytes } => {
@@ -282,7 +284,8 @@ pub(crate) mod tests {
             log[at] ^= bits;
             match read_log(&log, false) {
                 (Ok(read), torn, _) => {
-                    // A length that leads behind the end cannot be told from a torn record; padding is nobody's.
+                    // A length that leads behind the end cannot be told from a torn record; padding
+                    // is nobody's.
                     prop_assert!(torn.is_some() || read == records);
                     prop_assert_eq!(&read[..], &records[..read.len()]);
                 }

@@ -1,4 +1,5 @@
-//! CURRENT names the manifest; the manifest is a log of edits, which together say what belongs to the store.
+//! CURRENT names the manifest; the manifest is a log of edits, which together say what belongs to
+//! the store.
 //!
 //! ```text
 //!   edit     tag (varint), what belongs to it; and so on
@@ -15,7 +16,7 @@ use crate::error::{Damage, Error, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a manifest without a comparator's name would have, too.
+/// The comparator of a manifest that names none, too.
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
 /// LevelDB has seven.
 const LEVELS: u32 = 7;
@@ -29,14 +30,14 @@ pub(crate) struct TableFile {
     pub largest: Vec<u8>,
 }
 
-/// What belongs to the store.
+/// The files that belong to the store.
 #[derive(Debug, Default)]
 pub(crate) struct Version {
     comparator: Option<String>,
     tables: BTreeMap<(u32, u64), TableFile>,
     /// Logs of this number and above count.
     pub log_number: u64,
-    /// So does this one.
+    /// This log counts as well.
     pub previous_log: u64,
 }
 
@@ -125,10 +126,11 @@ pub(crate) fn current(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Of a manifest from one word on the progress to the next.
+/// Bytes of a manifest that are read from one report of progress to the next.
 const PROGRESS_BYTES: u64 = 32 << 20;
 
-/// Reads a manifest: all of it, as damage would make another store of this one. Its torn end was never part of the store.
+/// Reads a manifest: all of it, as damage would make another store of this one. Its torn end was
+/// never part of the store.
 pub(crate) fn read_manifest(
     dir: &Path,
     file: SourceFile,

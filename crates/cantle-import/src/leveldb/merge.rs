@@ -77,13 +77,13 @@ impl Merge {
         Ok(())
     }
 
-    /// How many entries were taken from the inputs.
+    /// Number of entries taken from the inputs.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The next entry, or nothing in its place where it is an older version of the key before. None at the end. So whoever calls
-    /// this is never away for long, whatever the source is made of.
+    /// The next entry, or nothing in its place where it is an older version of the key before. None
+    /// at the end. The caller therefore never waits long, whatever the source is made of.
     pub fn next(&mut self, reading: &mut Reading) -> Result<Option<Option<Entry>>> {
         let Some(Head { entry, input }) = self.heads.pop() else { return Ok(None) };
         self.entries += 1;

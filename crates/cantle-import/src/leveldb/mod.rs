@@ -5,9 +5,10 @@
 //!   directory's list → logs that the manifest does not call obsolete → sorted runs ──┴→ merge: the newest of each key
 //! ```
 //!
-//! Invariants: nothing in the directory is written, created or removed; every length is checked before it is believed, and every
-//! block and record against its checksum; memory holds a block and an index for each lane, the largest batch of a log, and what
-//! logs are sorted in, whatever the files' sizes.
+//! Invariants: nothing in the directory is written, created or removed; every length is checked
+//! before it is believed, and every block and record against its checksum; memory holds a block and
+//! an index for each lane, the largest batch of a log, and what logs are sorted in, whatever the
+//! files' sizes.
 
 mod batch;
 mod block;

@@ -1,17 +1,18 @@
-//! What the readers of all files have in common: how far they are, and what becomes of damage.
+//! The state that the readers of all files share: their progress, and the damage that they found.
 
 use crate::error::{Damage, Error, Result};
 
-/// So many damaged places are told one by one.
+/// Number of damaged places that are reported one by one.
 pub(crate) const LOST_TOLD_MAX: usize = 1000;
 
-/// Told how far it is, at least once in each block of a log and for every few thousand entries; an error ends the import.
+/// Told how far it is, at least once in each block of a log and for every few thousand entries; an
+/// error ends the import.
 pub(crate) type Progress<'a> = dyn FnMut(&Reading) -> Result<()> + 'a;
 
 /// The state of one import's reading. Belongs to one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// Whether damage is noted, and what follows it read, instead of an error.
+    /// Damage is recorded, and the bytes after it are read, instead of an error.
     skip_damaged: bool,
     pub lost: Vec<Damage>,
     pub lost_untold: u64,

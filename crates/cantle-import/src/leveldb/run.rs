@@ -1,4 +1,5 @@
-//! Runs: entries in the order of tables, in memory or in a file without a name, which is gone with the process.
+//! Runs: entries in the order of tables, in memory or in a file without a name, which is gone with
+//! the process.
 
 use super::entry::Entry;
 use crate::error::{Error, Result};

@@ -1,8 +1,9 @@
 //! Writes of the logs in the order of tables, in bounded memory.
 //!
-//! LevelDB's logs are as large as its write buffer, 4 MiB by default. So most often everything fits and stays in memory; what does
-//! not is written as sorted [runs](Run) to files in the directory of the new store. Whenever there are `RUNS_MAX` that were merged
-//! equally often, they are merged: so many files are open for each power of that number, and no more.
+//! LevelDB's logs are as large as its write buffer, 4 MiB by default. Most often everything fits
+//! and stays in memory; the rest is written as sorted [runs](Run) to files in the directory of the
+//! new store. Whenever there are `RUNS_MAX` that were merged equally often, they are merged: at
+//! most `RUNS_MAX` files are open for each power of that number.
 
 use super::entry::{Entry, in_order};
 use super::merge::Merge;
@@ -11,7 +12,7 @@ use super::run::Run;
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
-/// What an entry takes beside its bytes.
+/// Memory that an entry takes beside its bytes.
 const ENTRY_BYTES: usize = 96;
 /// A process may have 1024 files open, most often, and the new store needs some.
 const RUNS_MAX: usize = 64;
@@ -56,7 +57,7 @@ impl Sorter {
         runs
     }
 
-    /// Of each key the newest is enough.
+    /// The newest entry of each key is enough.
     fn sort(&mut self) {
         self.entries.sort_unstable_by(|a, b| in_order((&a.key, a.sequence), (&b.key, b.sequence)));
         self.entries.dedup_by(|later, earlier| later.key == earlier.key);

@@ -13,7 +13,7 @@ use crate::error::{Damage, Error, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What there is to import. Nobody else can open it while this is there.
+/// A store to import. Nobody else can open it while this value lives.
 #[derive(Debug)]
 pub(crate) struct Source {
     dir: PathBuf,
@@ -39,7 +39,8 @@ fn log_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.log"))
 }
 
-/// True for the name of a manifest of Cantle: LevelDB writes six digits until it has made a million files, and always CURRENT.
+/// True for the name of a manifest of Cantle: LevelDB writes six digits until it has made a million
+/// files, and always CURRENT.
 fn is_cantle_manifest(name: &str) -> bool {
     name.strip_prefix("MANIFEST-")
         .is_some_and(|digits| digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_digit()))
@@ -74,7 +75,8 @@ impl Source {
         let version = read_manifest(dir, file, reading, progress)?;
         let (log_number, previous) = (version.log_number, version.previous_log);
         let mut logs = BTreeMap::new();
-        // What was made since the first look would be missing: nobody can have, now that it is locked.
+        // Listed again under the lock: files that were made after the first look must not be
+        // missing.
         for name in list(dir)? {
             let number = name.strip_suffix(".log").and_then(|digits| digits.parse::<u64>().ok());
             let Some(number) = number.filter(|&number| number >= log_number || number == previous) else {
@@ -101,7 +103,8 @@ impl Source {
         lanes(&self.dir, std::mem::take(&mut self.tables))
     }
 
-    /// What the logs have, sorted in so much memory, and in files in `scratch` if there is more.
+    /// The writes of the logs, sorted in `memory_bytes` of memory, and in files in `scratch` if
+    /// there are more.
     pub fn runs(
         &self,
         scratch: &Path,
@@ -150,7 +153,7 @@ fn list(dir: &Path) -> Result<Vec<String>> {
     let failed = |error| Error::io("list", dir, error);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
-        // What is no text is no name of LevelDB's.
+        // A name that is no text is none of LevelDB's.
         names.extend(entry.map_err(failed)?.file_name().into_string());
     }
     Ok(names)

@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 
 pub(crate) const FOOTER_BYTES: usize = 48;
 pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// Of RocksDB's tables.
+/// The magic number of RocksDB's tables.
 const ROCKSDB_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 /// Method and checksum.
 const TRAILER_BYTES: u64 = 5;
@@ -70,7 +70,7 @@ pub(crate) struct Table {
     file: SourceFile,
     /// As the manifest has them.
     known: TableFile,
-    /// Of each block the key in the index, without sequence, and where it is.
+    /// The key in the index, without sequence, and the place of each block.
     blocks: std::vec::IntoIter<(Vec<u8>, Handle)>,
     /// The block that is read, and the keys that lie in it: behind the first, up to the second.
     block: Option<(Handle, Block)>,
@@ -79,8 +79,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens a table; none if it is damaged as a whole, and was noted. Its entries are to lie behind `place`. The
-    /// file is open while it is read only, unless it `stays_open`.
+    /// Opens a table; none if it is damaged as a whole, and was noted. Its entries are to lie
+    /// behind `place`. The file is open while it is read only, unless it `stays_open`.
     pub fn open(
         mut file: SourceFile,
         known: TableFile,
@@ -104,7 +104,7 @@ impl Table {
         }
     }
 
-    /// Where it ended, for the table that follows.
+    /// The place where it ended, for the table that follows.
     pub fn into_place(self) -> Place {
         self.place
     }

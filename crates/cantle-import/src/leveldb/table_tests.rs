@@ -6,7 +6,7 @@ use crate::leveldb::compression::{NONE, SNAPPY};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// How a table of the tests is written.
+/// The settings of a table of the tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub entries_per_block: usize,
@@ -116,7 +116,7 @@ proptest! {
         let at = at.index(table.len());
         table[at] ^= bits;
         match read_table(&table, &known, false) {
-            // Of filters and the footer's zeros nothing is read.
+            // Filters and the footer's zeros are not read.
             (Ok(read), _) => prop_assert_eq!(&read, &entries),
             (Err(Error::Damaged(damage)), _) => prop_assert!(damage.offset <= at as u64 || damage.offset >= known.bytes - 48),
             (Err(other), _) => prop_assert!(false, "{}", other),
@@ -124,7 +124,7 @@ proptest! {
         let (left, reading) = read_table(&table, &known, true);
         let left = left.unwrap();
         prop_assert!(left.len() == entries.len() || reading.lost.len() == 1);
-        // What is missing is within the keys that were told.
+        // Missing entries lie within the keys that were reported.
         for entry in &entries {
             if !left.contains(entry) {
                 let (from, to) = reading.lost[0].keys.clone().unwrap();
@@ -219,7 +219,8 @@ fn tables_of_others_and_entries_that_are_out_of_place_are_refused() {
 
 #[test]
 fn a_lost_block_is_told_by_the_keys_of_its_neighbours_in_the_index() {
-    // The index has any key between two blocks, so a lost block's range is what lies between two of them.
+    // The index has any key between two blocks, so a lost block's range is what lies between two of
+    // them.
     let entries: BTreeMap<String, u64> = (0..20).map(|n| (format!("key{n:02}"), n)).collect();
     let entries: Vec<Entry> = entries.iter().map(|(key, n)| entry(key, *n, Some("v"))).collect();
     let (mut table, known) = write_table(&entries, Shape { entries_per_block: 5, interval: 2, method: NONE });

@@ -1,4 +1,5 @@
-//! LevelDB itself, as a program that is compiled when a test needs it, and what tests have in common.
+//! LevelDB itself, as a program that is compiled when a test needs it, and what tests have in
+//! common.
 #![allow(dead_code, reason = "each test crate uses some of it")]
 
 use cantle::Db;
@@ -19,7 +20,8 @@ pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub fn tool() -> Option<&'static Path> {
     static TOOL: OnceLock<Option<PathBuf>> = OnceLock::new();
     TOOL.get_or_init(|| {
-        // Test binaries run beside each other: each compiles its own, and moves it to its place at once.
+        // Test binaries run beside each other: each compiles its own, and moves it to its place at
+        // once.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("leveldb-{}", std::process::id()));
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/leveldb.c");
         let compiled = Command::new("cc")
@@ -76,7 +78,7 @@ pub fn write(tool: &Path, dir: &Path, options: &[&str], script: &str) {
     );
 }
 
-/// What LevelDB itself finds, in a copy.
+/// The pairs that LevelDB itself finds, in a copy.
 pub fn iterated(tool: &Path, dir: &Path) -> Pairs {
     let place = tempfile::tempdir().unwrap();
     let copy = place.path().join("copy");

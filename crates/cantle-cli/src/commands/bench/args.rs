@@ -11,9 +11,10 @@ use std::time::Duration;
 
 /// Measure this machine with the workloads of the papers
 ///
-/// Loads records of 14-byte keys and 800-byte values in key order into a new store, syncs, and runs each
-/// workload over each distribution (EvenDB, section 5.3). Prints throughput, latencies, write, read and space
-/// amplification as the kernel and the store count them, where gets were served from, stalls and memory.
+/// Loads records of 14-byte keys and 800-byte values in key order into a new store, syncs, and runs
+/// each workload over each distribution (EvenDB, section 5.3). Prints throughput, latencies, write,
+/// read and space amplification as the kernel and the store count them, where gets were served
+/// from, stalls and memory.
 #[derive(Debug, Clone, Serialize, clap::Args)]
 #[command(after_help = "Examples:
   cantle bench                                              a few minutes, 1,000,000 records
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "P,A,C,E100")]
     pub(crate) workload: Vec<Workload>,
 
-    /// Which records they touch, separated by commas
+    /// The distributions of the records that they touch, separated by commas
     #[serde(skip)]
     #[arg(long, value_enum, value_delimiter = ',', default_value = "zipf-composite")]
     pub(crate) distribution: Vec<Distribution>,
@@ -44,8 +45,8 @@ pub(crate) struct Args {
 
     /// Run each workload so long, and measure bare appends beside it; see its longest stalls
     ///
-    /// With data of four times the memory budget, this is how long a write can take. The appends tell a slow
-    /// device from a slow store.
+    /// With data of four times the memory budget, this is how long a write can take. The appends
+    /// tell a slow device from a slow store.
     #[serde(skip)]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "overwrites", "smoke"])]
     pub(crate) duration: Option<Duration>,
@@ -70,7 +71,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) tuning: Tuning,
 
-    /// Where to put the store, in a new directory of its own [default: the system's temporary directory]
+    /// The directory in which the store gets a new directory of its own [default: the system's
+    /// temporary directory]
     #[serde(skip)]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -80,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// Of keys, values and order: the same seed repeats a run
+    /// Seed of keys, values and order: the same seed repeats a run
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -105,7 +107,7 @@ impl Args {
         }
     }
 
-    /// What no value parser can refuse alone.
+    /// Refuses combinations of arguments, which no value parser sees.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.records == 0 || self.records > RECORDS_MAX / 2 {
             return Err(format!("--records {} is not between 1 and {}", self.records, RECORDS_MAX / 2));

@@ -28,7 +28,8 @@ impl Figures {
         counter(&self.after).saturating_sub(counter(&self.before))
     }
 
-    /// Gets by where they were served from, by the names that the library gives, so that new places show by themselves.
+    /// Gets by where they were served from, by the names that the library gives, so that new places
+    /// show by themselves.
     pub(crate) fn gets_served(&self) -> BTreeMap<String, u64> {
         let mut places = BTreeMap::<String, u64>::new();
         for (stats, add) in

@@ -1,8 +1,9 @@
 //! `cantle bench`: the workloads of the papers on this machine.
 //!
-//! A run makes one new store in a directory of its own, loads it in key order, syncs, and measures one phase
-//! for each distribution and workload on it. `--smoke` does all of it at a tiny size and checks what it reads.
-//! Comparisons with other stores and of single mechanisms are the lab's, under `bench/` of the repository.
+//! A run makes one new store in a directory of its own, loads it in key order, syncs, and measures
+//! one phase for each distribution and workload on it. `--smoke` does all of it at a tiny size and
+//! checks what it reads. Comparisons with other stores and of single mechanisms are the lab's,
+//! under `bench/` of the repository.
 
 mod args;
 mod figures;
@@ -59,7 +60,8 @@ fn show(report: &Report<'_>, args: &Args) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Which phases the arguments ask for: each workload once for each distribution that it can have.
+/// The phases that the arguments ask for: each workload once for each distribution that it can
+/// have.
 fn plan(workloads: &[Workload], distributions: &[Distribution]) -> Vec<(Workload, Option<Distribution>)> {
     let has_choice =
         |workload: Workload| workload.distribution(Distribution::Uniform) == Some(Distribution::Uniform);

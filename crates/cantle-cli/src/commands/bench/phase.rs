@@ -1,8 +1,8 @@
 //! One measured phase: threads that run a workload on the store, and one that watches them.
 //!
-//! Workers share nothing but the store, the population and one progress counter; each has its own random
-//! stream, histograms and timeline, which are added up when all have ended. The calling thread samples space
-//! and shows progress while it waits.
+//! Workers share nothing but the store, the population and one progress counter; each has its own
+//! random stream, histograms and timeline, which are added up when all have ended. The calling
+//! thread samples space and shows progress while it waits.
 
 use super::figures::Figures;
 use super::session::Session;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the waiting thread looks at progress and space.
+/// Interval at which the waiting thread looks at progress and space.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Operations between two reports of a worker to the shared counter: rare enough to cost nothing.

@@ -162,7 +162,7 @@ impl Report<'_> {
 
     fn stalls(&self) -> String {
         let stalls = &self.stalls;
-        // Where there was a gap, the slowest 100 ms had no operation.
+        // In a gap, the slowest 100 ms had no operation.
         let pace = match (stalls.longest_gap_ms, stalls.slowest_interval_operations) {
             (0, None) => String::new(),
             (0, Some(operations)) => {

@@ -21,7 +21,8 @@ pub(crate) struct Report<'a> {
     pub(crate) took_s: f64,
     pub(crate) operations_per_s: f64,
     pub(crate) latency: BTreeMap<&'static str, Percentiles>,
-    /// Bytes that the store wrote to its logs and tables per user byte written; null where the user wrote nothing.
+    /// Bytes that the store wrote to its logs and tables per user byte written; null where the user
+    /// wrote nothing.
     pub(crate) write_amplification: Option<f64>,
     /// The same as the kernel counts, the final sync included; null where it does not count.
     pub(crate) device_write_amplification: Option<f64>,
@@ -54,7 +55,8 @@ pub(crate) struct Stalls {
     pub(crate) longest_gap_ms: u64,
     /// The fewest operations finished in any 100 ms.
     pub(crate) slowest_interval_operations: Option<u32>,
-    /// Appends of a record's length to a file of their own, one now and then, without a store (`--duration`).
+    /// Appends of a record's length to a file of their own, one now and then, without a store
+    /// (`--duration`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bare_append: Option<Percentiles>,
 }
@@ -65,7 +67,7 @@ fn per(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl<'a> Report<'a> {
-    /// Of one phase.
+    /// The report of one phase.
     pub(crate) fn new(
         args: &'a Args,
         workload: Workload,
@@ -105,7 +107,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether every record was there and every value was the right one.
+    /// True if every record was there and every value was the right one.
     pub(crate) fn is_sound(&self) -> bool {
         self.measured.tally.missing == 0 && self.measured.tally.wrong == 0
     }

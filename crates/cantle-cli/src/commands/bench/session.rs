@@ -66,7 +66,8 @@ impl Session {
         self.phases += 1;
         let existing = self.population.existing();
         let duration = args.duration.filter(|_| !workload.is_insert());
-        // Time runs out before the record numbers do: of ten digits not even a thousand hours insert half.
+        // Time runs out before the record numbers do: of ten digits not even a thousand hours
+        // insert half.
         let operations = match duration {
             Some(_) => RECORDS_MAX / 2,
             None => args.operation_count(workload),

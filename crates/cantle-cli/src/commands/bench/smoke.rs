@@ -1,5 +1,6 @@
-//! `cantle bench --smoke`: every workload over every distribution, tiny, so that a broken bench (or a store
-//! that loses or mixes up records) is found by the tests and not by someone who wants a figure.
+//! `cantle bench --smoke`: every workload over every distribution, tiny, so that a broken bench (or
+//! a store that loses or mixes up records) is found by the tests and not by someone who wants a
+//! figure.
 
 use super::args::Args;
 use super::session::Session;

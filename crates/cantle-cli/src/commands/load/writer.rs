@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Rows that are written together: enough to make the cost of a write small, few enough to hold in memory.
+/// Rows that are written together: enough to make the cost of a write small, few enough to hold in
+/// memory.
 const BATCH_ROWS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 /// Skipped rows that are reported one by one.
@@ -84,7 +85,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes all rows, up to the first error or signal. `name` is the file's; `consumed` are its bytes that were read.
+    /// Writes all rows, up to the first error or signal. `name` is the file's; `consumed` are its
+    /// bytes that were read.
     pub(super) fn load(&mut self, rows: &mut dyn Rows, name: &str, consumed: impl Fn() -> u64) -> Outcome {
         loop {
             // A signal ends an input that waits for its next bytes, with an error of its own.

@@ -1,5 +1,5 @@
-//! Statistics in Prometheus' text format, by its conventions: base units last, `_total` for counters, a help text for each
-//! metric, and labels where one figure is given for several things.
+//! Statistics in Prometheus' text format, by its conventions: base units last, `_total` for
+//! counters, a help text for each metric, and labels where one figure is given for several things.
 
 use super::{Figure, Number, figures, keyspaces};
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! Departure boards: many small range scans, of which a few airlines, airports and months are asked for far more
-//! often than the rest. They give the chunk map its warm places.
+//! Departure boards: many small range scans, of which a few airlines, airports and months are asked
+//! for far more often than the rest. They give the chunk map its warm places.
 
 use super::local_time::Clock;
 use crate::failure::{Failure, Outcome};
@@ -17,8 +17,8 @@ const THETA: f64 = 0.99;
 /// Fixes what is popular.
 const SEED: u64 = 2013;
 
-/// Reads `boards` boards: the next [`ROWS`] flights of an airline from an airport, from some moment on. Returns
-/// how many rows they had.
+/// Reads `boards` boards: the next [`ROWS`] flights of an airline from an airport, from some moment
+/// on. Returns how many rows they had.
 pub(crate) fn read(db: &Db, boards: u64) -> Outcome<u64> {
     let places = places(db)?;
     if places.is_empty() {
@@ -44,8 +44,8 @@ pub(crate) fn read(db: &Db, boards: u64) -> Outcome<u64> {
     Ok(rows)
 }
 
-/// Airlines and the airports that they leave from, in key order: each found by one look behind all flights of
-/// the one before.
+/// Airlines and the airports that they leave from, in key order: each found by one look behind all
+/// flights of the one before.
 fn places(db: &Db) -> Outcome<Vec<(String, String)>> {
     let (mut places, mut from) = (Vec::new(), Vec::new());
     while let Some(pair) = db.range(from.as_slice()..).next() {

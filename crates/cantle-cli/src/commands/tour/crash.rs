@@ -1,9 +1,9 @@
-//! The step that kills: a child writes and acknowledges, is killed with SIGKILL half way, and everything that
-//! it acknowledged must be there.
+//! The step that kills: a child writes and acknowledges, is killed with SIGKILL half way, and
+//! everything that it acknowledged must be there.
 //!
-//! The child writes bookings one after the other into a keyspace of their own, in an order that is not key
-//! order, and says the number of each on its standard output once the store has accepted it. It ends with its
-//! standard input, so that it never outlives the tour.
+//! The child writes bookings one after the other into a keyspace of their own, in an order that is
+//! not key order, and says the number of each on its standard output once the store has accepted
+//! it. It ends with its standard input, so that it never outlives the tour.
 
 use super::narrate::Narrator;
 use crate::failure::{Failure, Outcome};
@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 const KEYSPACE: &str = "bookings";
 
-/// Bookings that the child is to write. It runs ahead of what the parent has read by what a pipe holds: 64 KiB
-/// of acknowledgements of at least 6 bytes are under 11,000, so that a kill at half finds it writing.
+/// Bookings that the child is to write. It runs ahead of what the parent has read by what a pipe
+/// holds: 64 KiB of acknowledgements of at least 6 bytes are under 11,000, so that a kill at half
+/// finds it writing.
 pub(crate) const BOOKINGS: u64 = 100_000;
 
 /// The order of writing, the same for parent and child.
@@ -84,8 +85,8 @@ impl Drop for Writer {
     }
 }
 
-/// Starts the child on the store in `dir`, which must be closed here, and kills it when it has acknowledged
-/// half of its bookings. Returns how many it had acknowledged by then.
+/// Starts the child on the store in `dir`, which must be closed here, and kills it when it has
+/// acknowledged half of its bookings. Returns how many it had acknowledged by then.
 pub(crate) fn write_and_kill(narrator: &mut Narrator, dir: &Path) -> Outcome<u64> {
     let program = std::env::current_exe().map_err(failed("find", Path::new("this program")))?;
     let mut command = Command::new(&program);

@@ -23,7 +23,7 @@ const CARRIED_NAME: &str = "the flights in the program";
 /// The columns that the key is made of; the scheduled departure is the last two together.
 const KEY_COLUMNS: [&str; 5] = ["carrier", "origin", "flight", "time_hour", "minute"];
 
-/// What the file writes where it does not know.
+/// The text that the file has for an unknown value.
 const UNKNOWN: &str = "NA";
 
 const MICROS_PER_MINUTE: i64 = 60_000_000;
@@ -36,7 +36,7 @@ pub(crate) struct Reader {
     layout: Columns,
 }
 
-/// Where the file has which column.
+/// The places of the columns in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     /// Places of [`KEY_COLUMNS`] in the file.
@@ -76,7 +76,7 @@ impl Columns {
         self.names.iter().position(|column| column == name)
     }
 
-    /// What `cantle scan` needs to print the keys and values.
+    /// The columns that `cantle scan` prints keys and values by.
     pub(crate) fn schema(&self) -> Schema {
         let column = |name: &str, kind| KeyColumn(name.to_string(), kind);
         Schema {
@@ -106,7 +106,8 @@ impl Columns {
 }
 
 impl Reader {
-    /// Opens a CSV file, compressed with gzip if it ends in `.gz`; without a path, the flights that the program carries.
+    /// Opens a CSV file, compressed with gzip if it ends in `.gz`; without a path, the flights that
+    /// the program carries.
     pub(crate) fn open(path: Option<&Path>) -> Outcome<Self> {
         let Some(path) = path else {
             return Self::new(Box::new(MultiGzDecoder::new(CARRIED)), Path::new(CARRIED_NAME));

@@ -15,13 +15,14 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Rows of the file in the repository: how long the progress bar is if nobody says.
+/// Rows of the flights that the program carries: the length of the progress bar.
 const BUNDLED_ROWS: u64 = 336_776;
 
 /// Malformed rows that are told one by one.
 const TOLD_MAX: u64 = 3;
 
-/// What is in the store: to compare what a scan returns with what was loaded, in whatever order.
+/// A summary of pairs that does not depend on their order: compares a scan with the pairs that were
+/// loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
     pub(crate) rows: u64,
@@ -39,7 +40,7 @@ impl Digest {
         self.sum = self.sum.wrapping_add(hasher.finish());
     }
 
-    /// Of the whole default keyspace, and whether its keys ascend.
+    /// The digest of the whole default keyspace, and true if its keys ascend.
     pub(crate) fn of(db: &Db) -> Outcome<(Self, bool)> {
         let (mut digest, mut ascending) = (Self::default(), true);
         let mut last: Option<cantle::Key> = None;
@@ -53,7 +54,7 @@ impl Digest {
     }
 }
 
-/// What the step leaves for the others.
+/// The results of the step, for the others.
 pub(crate) struct Loaded {
     pub(crate) columns: Columns,
     pub(crate) digest: Digest,

@@ -20,7 +20,7 @@ impl Clock {
         TimeZone::posix(NEW_YORK).map(Self).map_err(wrong)
     }
 
-    /// What the clock shows.
+    /// The local time at a moment.
     pub(crate) fn local(&self, micros: i64) -> Outcome<Zoned> {
         Ok(Timestamp::from_microsecond(micros).map_err(wrong)?.to_zoned(self.0.clone()))
     }

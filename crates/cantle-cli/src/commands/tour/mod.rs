@@ -1,7 +1,7 @@
 //! `cantle tour`: real data in, questions answered, a crash survived, and what it cost.
 //!
-//! Works in one directory, which it names: temporary, unless one is given, and then the store stays. Each step
-//! checks what it shows against the data itself.
+//! Works in one directory, which it names: temporary, unless one is given, and then the store
+//! stays. Each step checks what it shows against the data itself.
 
 mod boards;
 mod crash;
@@ -27,9 +27,9 @@ use std::time::Instant;
 
 /// See the store at work: 336,776 flights, three questions, a crash
 ///
-/// Loads the flights out of New York in 2013 in time order, answers three questions by range scans, kills a
-/// writing process half way and shows that nothing acknowledged is lost, and draws the chunk map. Takes
-/// a few seconds; the exit code says whether every check held.
+/// Loads the flights out of New York in 2013 in time order, answers three questions by range scans,
+/// kills a writing process half way and shows that nothing acknowledged is lost, and draws the
+/// chunk map. Takes a few seconds; the exit code says whether every check held.
 ///
 /// --json prints one object: ok, directory, rows, acknowledged_writes, checks, failed (an array of texts).
 #[derive(Debug, Clone, clap::Args)]
@@ -38,7 +38,8 @@ use std::time::Instant;
   cantle tour --dir /tmp/tour          keeps the store, to go on with
   cantle tour --rows 20000             the first weeks of January only")]
 pub(crate) struct Args {
-    /// Keep the store here, in a directory that does not exist or is empty [default: a temporary one]
+    /// Keep the store here, in a directory that does not exist or is empty [default: a temporary
+    /// one]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
@@ -65,7 +66,8 @@ const LAYOUT: &str = "chunk:chunk_bytes=1MiB";
 /// Less than the default on most machines: a tour should not look good by caching everything.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// The map's size: within 100 columns behind the narrator's indentation, and one screen with what is above it.
+/// The map's size: within 100 columns behind the narrator's indentation, and one screen with what
+/// is above it.
 const MAP_COLUMNS: usize = 96;
 const MAP_LINES: usize = 40;
 
@@ -196,7 +198,7 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
     Ok(Visited { rows: found.rows, acknowledged })
 }
 
-/// What is in memory, in short.
+/// The contents of memory, in short.
 fn in_memory(stats: &cantle::Stats) -> String {
     let sum = |count: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
     format!(

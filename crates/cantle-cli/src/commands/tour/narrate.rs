@@ -1,4 +1,4 @@
-//! What the tour says: steps, the commands one would type oneself, and checks, within 100 columns.
+//! The text of the tour: steps, commands to type, and checks, within 100 columns.
 
 use crate::failure::Outcome;
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -27,7 +27,7 @@ impl Narrator {
         if self.styled { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// Whether colours may be used.
+    /// True if colours may be used.
     pub(crate) fn is_styled(&self) -> bool {
         self.styled
     }
@@ -57,7 +57,7 @@ impl Narrator {
         lines.into_iter().try_for_each(|line| self.say(line.as_ref()))
     }
 
-    /// What one would type oneself: a shell command (`$ …`) or a line of Rust.
+    /// A line to type: a shell command (`$ …`) or a line of Rust.
     pub(crate) fn code(&mut self, line: &str) -> Outcome {
         let line = self.styled("36", line);
         self.say(&line)
@@ -73,7 +73,7 @@ impl Narrator {
         self.say(&format!("{mark} {what}"))
     }
 
-    /// How many checks there were, and those that failed.
+    /// The number of checks, and those that failed.
     pub(crate) fn checks(&self) -> (u32, &[String]) {
         (self.checks, &self.failed)
     }

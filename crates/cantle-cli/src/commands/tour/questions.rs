@@ -25,7 +25,7 @@ const DAYS: i64 = 7;
 /// Flights that the second question asks for.
 const LAST: usize = 10;
 
-/// What each question asks for, as keys.
+/// The keys that each question asks for.
 pub(crate) struct Questions {
     /// United out of Newark, one morning.
     united: Range<Vec<u8>>,
@@ -62,10 +62,11 @@ impl Delays {
     }
 }
 
-/// The answers as the file gives them, found row by row while it is loaded: no range, no order, no store.
+/// The answers as the file gives them, found row by row while it is loaded: no range, no order, no
+/// store.
 pub(crate) struct Expected {
-    /// How the keys of the three airlines and airports begin. Rows of others are passed over undecoded, so that
-    /// the file's answers cost the load next to nothing.
+    /// The beginnings of the keys of the three airlines and airports. Rows of others are passed
+    /// over undecoded, so that the file's answers cost the load next to nothing.
     beginnings: [Vec<u8>; 3],
     united: BTreeSet<Vec<u8>>,
     /// The latest so far; the earliest of them goes when there are more than [`LAST`].
