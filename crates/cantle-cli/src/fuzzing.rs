@@ -100,3 +100,33 @@ pub fn keys(input: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Headers of the columns that [`schema`] draws.
+    const HEADERS: [&str; 4] = ["", "a,v\n", "a,n,v\n", "a,n,x,at,v,w\n"];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn rows_that_load_export_as_the_same_pairs(
+            draw: u8,
+            header in prop::sample::select(HEADERS.as_slice()),
+            text in "([a1\"\\\\,:{}\\[\\]\t\n\r.\u{e9}-]|null|\"a\":|\"v\":|2013-07-04(T09:00:00Z)?|1e309|[0-9]){0,24}",
+        ) {
+            loader(&[&[draw], header.as_bytes(), text.as_bytes()].concat());
+        }
+
+        #[test]
+        fn keys_that_parse_print_as_the_same_text(
+            draw: u8,
+            text in "([a1\"\\\\,.-]|null|\\[|\\]|2013-07-04(T09:00:00Z)?|1e309|x[0-9a-f]{2}){0,12}",
+        ) {
+            keys(&[&[draw], text.as_bytes()].concat());
+        }
+    }
+}

@@ -12,6 +12,7 @@ pub(crate) use time::Round;
 
 use crate::csvtext::{self, Field};
 use crate::escape;
+use crate::output::counted;
 use crate::schema::{ColumnType, KeyColumn, Schema};
 use cantle::key::{self, Part};
 use clap::ValueEnum;
@@ -70,8 +71,8 @@ impl KeyCodec {
                 let fields = csvtext::split(text)?;
                 if fields.len() != columns.len() {
                     return Err(format!(
-                        "the key has {} columns ({}), {:?} has {}",
-                        columns.len(),
+                        "the key has {} ({}), {:?} has {}",
+                        counted(columns.len() as u64, "column", "columns"),
                         names(columns),
                         String::from_utf8_lossy(text),
                         fields.len()
@@ -92,7 +93,8 @@ impl KeyCodec {
             Self::Columns(columns, round) => {
                 let fields = csvtext::split(text)?;
                 if fields.len() > columns.len() {
-                    return Err(format!("the key has only {} columns ({})", columns.len(), names(columns)));
+                    let most = counted(columns.len() as u64, "column", "columns");
+                    return Err(format!("the key has only {most} ({})", names(columns)));
                 }
                 key_of_texts(columns, fields.iter().map(Option::as_deref), *round)
             }

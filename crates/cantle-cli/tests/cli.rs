@@ -473,6 +473,12 @@ fn the_flights_out_of_new_york_load_and_load_back() {
     let place = Place::new();
     let load = place.run(&["load", "flights", "--csv", data, "--key", KEY]);
     load.text();
+    // The examples of the help.
+    let united = "UA,EWR,2013-07-04T10:00:00Z,1506";
+    assert!(place.run(&["get", "--help"]).text().contains(united));
+    assert!(place.run(&["--help"]).text().contains(united));
+    assert!(place.run(&["get", "flights", united]).text().contains("2013,7,4,"));
+    assert_eq!(place.run(&["delete", "flights", united, "--dry-run"]).err, "would delete 1 pair\n");
     assert!(load.err.contains("loaded 336,776 rows"), "{}", load.err);
     let morning = place.run(&[
         "scan",

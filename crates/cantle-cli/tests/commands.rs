@@ -166,6 +166,7 @@ fn a_pair_has_one_shape_in_json_whatever_its_bytes() {
 fn every_command_prints_the_members_that_its_help_names() {
     let place = Place::new();
     place.flights();
+    let page = include_str!("../../../docs/command.md");
     let new = "UA,EWR,2014-01-01T00:00:00Z,1";
     let runs: [(&str, &[&str]); 9] = [
         ("put", &["flights", new, "a,b"]),
@@ -184,8 +185,11 @@ fn every_command_prints_the_members_that_its_help_names() {
         let help = place.run(&[command, "--help"]).text();
         let shape = help.split("--json prints one object").nth(1).unwrap_or_default();
         let shape = shape.split("Usage:").next().unwrap_or_default();
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{command}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/command.md lacks {command}"));
         for name in members(&report) {
             assert!(shape.contains(name), "{command} prints {name:?}: {help}");
+            assert!(row.contains(&format!("`{name}`")), "{command} prints {name:?}: {row}");
         }
     }
     let help = place.run(&["--help"]).lines();

@@ -123,6 +123,17 @@ fn tables_with_other_delimiters_and_tabs_load() {
 }
 
 #[test]
+fn a_file_without_a_header_says_so() {
+    let place = Place::new();
+    place.file("empty", "");
+    for arguments in [&["--csv", "empty"][..], &["--tsv", "empty", "--header"]] {
+        let ran = place.run(&[&["load", "s", "--key", "k"], arguments].concat());
+        ran.fails(3, "empty is empty: a first line with the names of the columns is expected");
+    }
+    assert!(!place.path("s").exists());
+}
+
+#[test]
 fn an_array_of_objects_loads() {
     let place = Place::new();
     let text = "[\n  {\"id\": 2,\n   \"tags\": [\n     \"a\"\n   ]},\n  {\"id\": 1}\n]\n";

@@ -66,8 +66,9 @@ const REGIONS: usize = 32;
 /// Pairs that are read of each.
 const PAIRS: usize = 256;
 
-/// About how many pairs there are, and true if they were counted after all, as they are few: live
-/// bytes of the whole keyspace by the length of a pair in the sample.
+/// An estimate of the number of pairs, and true if all were counted, as they are few: live bytes of
+/// the keyspace divided by the mean length of a pair in the sample. The library's own estimate goes
+/// by pairs that it counted, and has none for logs of a process that was killed.
 fn estimate(opened: &Opened) -> Outcome<(u64, bool)> {
     let regions = opened.keyspace.regions()?;
     let step = regions.len().div_ceil(REGIONS).max(1);

@@ -35,7 +35,7 @@ pub(crate) struct Delete {
 
 const EXAMPLES: &str = "\
 Examples:
-  cantle delete flights UA,EWR,2013-07-04T10:00:00Z,1545
+  cantle delete flights UA,EWR,2013-07-04T10:00:00Z,1506
   cantle delete flights --prefix UA,EWR --dry-run
   cantle delete flights --from DL --to UA";
 

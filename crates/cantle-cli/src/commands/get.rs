@@ -30,8 +30,8 @@ pub(crate) struct Get {
 
 const EXAMPLES: &str = "\
 Examples:
-  cantle get flights UA,EWR,2013-07-04T10:00:00Z,1545
-  cantle get flights UA,EWR,2013-07-04T10:00:00Z,1545 --format json
+  cantle get flights UA,EWR,2013-07-04T10:00:00Z,1506
+  cantle get flights UA,EWR,2013-07-04T10:00:00Z,1506 --format json
   cantle get store 'a\\x00b' --format bytes > value";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

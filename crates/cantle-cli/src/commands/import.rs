@@ -109,7 +109,7 @@ impl Import {
             note(format_args!("{torn} (its writer died; no damage)"));
         }
         if self.rocksdb && !report.counted {
-            note("the dump does not end with its count of keys: nobody knows whether it was cut");
+            note("the dump does not end with its count of keys: it may have been cut");
         }
         note(format_args!(
             "imported {}, {} of keys and values, from {}, in {seconds:.1} s, into {}",

@@ -47,7 +47,7 @@ Exit codes:
 Examples:
   cantle load flights --csv flights.csv.gz --key carrier,origin,time_hour:time,flight:int
   cantle scan flights --prefix UA,EWR --from UA,EWR,2013-07-04T10:00:00Z --limit 5
-  cantle get flights UA,EWR,2013-07-04T10:00:00Z,1545";
+  cantle get flights UA,EWR,2013-07-04T10:00:00Z,1506";
 
 /// The subcommands. Each is a struct of arguments with a `run`.
 #[derive(Debug, Subcommand)]

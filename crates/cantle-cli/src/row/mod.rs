@@ -17,6 +17,7 @@ pub(crate) mod write;
 
 use crate::csvtext;
 use crate::failure::Outcome;
+use crate::output::counted;
 use crate::schema::ValueForm;
 
 /// The most that one row may hold, in bytes: a key and a value at the store's limits, in text. A
@@ -46,8 +47,8 @@ pub(crate) fn value_of_bytes(form: &ValueForm, bytes: Vec<u8>) -> Result<Vec<u8>
             let fields = csvtext::split(&bytes)?;
             if fields.len() != columns.len() {
                 return Err(format!(
-                    "the value has {} columns ({}), not {}",
-                    columns.len(),
+                    "the value has {} ({}), not {}",
+                    counted(columns.len() as u64, "column", "columns"),
                     columns.join(", "),
                     fields.len()
                 ));

@@ -35,11 +35,16 @@ impl Header {
     /// The header that `record` is.
     pub(super) fn new(file: String, record: &Record) -> Outcome<Self> {
         let name = |index| str::from_utf8(record.get(index).unwrap_or_default()).map(str::to_owned);
-        let columns = (0..record.len()).map(name).collect::<Result<_, _>>().map_err(|_| {
+        let columns: Vec<String> = (0..record.len()).map(name).collect::<Result<_, _>>().map_err(|_| {
             Failure::Failed(format!(
                 "{file} line 1: the header is not UTF-8 (from UTF-16: iconv -f UTF-16 -t UTF-8 {file})"
             ))
         })?;
+        if columns.is_empty() {
+            return Err(Failure::Failed(format!(
+                "{file} is empty: a first line with the names of the columns is expected"
+            )));
+        }
         Ok(Self { file, columns })
     }
 
