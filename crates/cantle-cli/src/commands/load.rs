@@ -1,5 +1,6 @@
 //! `cantle load`: rows of a CSV, NDJSON or TSV file into a keyspace.
 
+mod seen;
 mod writer;
 
 use crate::failure::{Failure, Outcome};

@@ -1,5 +1,6 @@
 //! Writes rows in batches, and counts those that replace others.
 
+use super::seen::Seen;
 use super::{OnDuplicate, OnError};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -55,6 +56,8 @@ pub(super) struct Writer<'a> {
     /// Counts of the batch.
     pending: Counts,
     batch_keys: HashSet<Vec<u8>>,
+    /// The keys of the keyspace, if it was empty: one that is not among them is new.
+    seen: Option<Seen>,
     /// The greatest key of the keyspace: a key above it is new.
     greatest: Option<Vec<u8>>,
     pub(super) counts: Counts,
@@ -80,6 +83,7 @@ impl<'a> Writer<'a> {
             batch: WriteBatch::new(),
             pending: Counts::default(),
             batch_keys: HashSet::new(),
+            seen: greatest.is_none().then(Seen::new),
             greatest,
             counts: Counts::default(),
         })
@@ -143,8 +147,12 @@ impl<'a> Writer<'a> {
 
     /// True if the key is in the keyspace or the batch.
     fn is_there(&mut self, key: &[u8]) -> Outcome<bool> {
-        if self.greatest.as_deref().is_none_or(|greatest| key > greatest) {
+        let is_unseen = self.seen.as_mut().is_some_and(|seen| !seen.insert(key));
+        let is_greatest = self.greatest.as_deref().is_none_or(|greatest| key > greatest);
+        if is_greatest {
             self.greatest = Some(key.to_vec());
+        }
+        if is_unseen || is_greatest {
             return Ok(false);
         }
         Ok(self.batch_keys.contains(key) || self.opened.keyspace.contains_key(key)?)
