@@ -263,6 +263,17 @@ pub unsafe extern "C" fn cantle_options_write_buffer(
     set(options, Ok(on), Options::write_buffer)
 }
 
+/// If `on`, the store has a socket in its directory, MONITOR, by which `cantle top`, `stats`,
+/// `inspect` and `backup` look at it while this program has it open. Default: no. Programs of the
+/// same user and of root get answers. Linux only; opening fails with CANTLE_INVALID_ARGUMENT
+/// elsewhere, and for a store that is opened read-only.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_options_monitor(options: *mut cantle_options, on: bool) -> cantle_status {
+    set(options, Ok(on), Options::monitor)
+}
+
 /// Shares a memory budget and threads with other stores. cantle_options_memory_budget and
 /// cantle_options_background_threads then have no effect.
 ///

@@ -63,6 +63,18 @@ impl From<cantle::Error> for Failure {
                 "a store exists already at {}: give a path where there is nothing",
                 path.display()
             )),
+            cantle::Error::Locked { path, pid, .. } => {
+                let program = match pid {
+                    Some(pid) if pid == std::process::id() => "this process".into(),
+                    Some(pid) => format!("process {pid}"),
+                    None => "another process".to_owned(),
+                };
+                Self::Failed(format!(
+                    "{} is in use by {program}: close it there first. While a program has a store open with the option \
+                     `monitor`, `cantle stats`, `inspect`, `top` and `backup` work, and no other command",
+                    path.display()
+                ))
+            }
             cantle::Error::NoKeyspace(name) => Self::Failed(format!(
                 "there is no keyspace {name:?}: `cantle keyspaces DB` lists those that there are"
             )),

@@ -4,13 +4,14 @@
 //! The first signal is kept until the step asks for it; a second one ends the process at once.
 //! Input that may never come (a pipe, a terminal) is waited for together with the signal.
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Signals since [`catch`](Self::catch).
 #[derive(Debug)]
@@ -39,6 +40,14 @@ impl Interrupt {
             signal_hook::low_level::pipe::register(number, sender.try_clone()?)?;
         }
         Ok(Arc::new(Self { signal, came }))
+    }
+
+    /// Waits for a signal for this long at most.
+    pub(crate) fn sleep(&self, duration: Duration) {
+        let Ok(limit) = Timespec::try_from(duration) else { return };
+        let mut waited = [PollFd::new(&self.came, PollFlags::IN)];
+        // If it ends too early, the caller looks too early.
+        let _ = poll(&mut waited, Some(&limit));
     }
 
     /// The number of the signal that came.

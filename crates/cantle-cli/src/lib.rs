@@ -15,11 +15,14 @@ mod input;
 mod interrupt;
 mod keyfmt;
 mod measure;
+mod monitored;
 mod output;
 mod progress;
 mod region_map;
+mod region_page;
 mod row;
 mod schema;
+mod seen;
 mod store;
 mod tuning;
 

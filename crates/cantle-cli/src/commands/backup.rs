@@ -1,6 +1,7 @@
 //! `cantle backup`: a copy of a store that is a store.
 
 use crate::failure::Outcome;
+use crate::monitored::Monitored;
 use crate::output::{Output, human_bytes, note};
 use crate::store::{Access, StoreArgs};
 use cantle::Options;
@@ -9,6 +10,8 @@ use serde_json::json;
 use std::path::PathBuf;
 
 /// Copy a store to a new directory; the copy is a store that opens
+///
+/// A program that has the store open, with the option `monitor`, writes the copy itself.
 ///
 /// --json prints one object: path and bytes, of the copy.
 #[derive(Debug, Args)]
@@ -30,9 +33,14 @@ Examples:
 
 impl Backup {
     pub(crate) fn run(self) -> Outcome {
-        let db = self.store.open_db(Access::Write)?;
-        db.backup(&self.to)?;
-        db.close()?;
+        match Monitored::find(&self.store.db) {
+            Some(elsewhere) => elsewhere.backup(&self.to)?,
+            None => {
+                let db = self.store.open_db(Access::Write)?;
+                db.backup(&self.to)?;
+                db.close()?;
+            }
+        }
         // A backup that does not open is none.
         let copy = Options::new().read_only(true).create_if_missing(false).open(&self.to)?;
         let bytes = copy.stats().disk_bytes;

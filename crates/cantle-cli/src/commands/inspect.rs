@@ -1,12 +1,16 @@
 //! `cantle inspect`: the region map.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::keyfmt::KeyCodec;
-use crate::output::Output;
+use crate::output::{Output, human_bytes, note};
 use crate::region_map::{self, Canvas};
-use crate::schema::ValueForm;
-use crate::store::{Access, KeyArgs, StoreArgs};
+use crate::region_page;
+use crate::schema::{Schema, ValueForm};
+use crate::seen::Seen;
+use crate::store::{KeyArgs, StoreArgs};
+use cantle::RegionInfo;
 use clap::Args;
+use std::path::{Path, PathBuf};
 
 /// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and
 /// which are in memory
@@ -21,6 +25,10 @@ pub(crate) struct Inspect {
     /// The ranges as JSON
     #[arg(long)]
     json: bool,
+    /// Write a page for a browser to this file instead: the map with sizes, heat, garbage, runs, and
+    /// the ranges in memory
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
     /// The most lines to draw; neighbours share one
     #[arg(long, value_name = "LINES", default_value_t = 32)]
     lines: usize,
@@ -32,19 +40,23 @@ const EXAMPLES: &str = "\
 Examples:
   cantle inspect flights
   cantle inspect flights --lines 1000
+  cantle inspect flights --html flights.html
   cantle inspect flights --keyspace events --json";
 
 impl Inspect {
     pub(crate) fn run(self) -> Outcome {
-        let opened = self.store.open(Access::Read)?;
-        let (codec, schema) = opened.codec(&self.keys)?;
-        let regions = opened.keyspace.regions()?;
+        let seen = Seen::open(&self.store)?;
+        let (codec, schema) = seen.codec(&self.keys)?;
+        let regions = seen.regions()?;
+        if let Some(path) = &self.html {
+            return self.write_page(path, &seen, &regions, (&codec, &schema));
+        }
         let mut output = Output::new();
         if self.json {
             output.json(&regions)?;
             return output.finish();
         }
-        output.line(format!("keyspace {}", opened.keyspace.name()))?;
+        output.line(format!("keyspace {}", seen.name()))?;
         if let KeyCodec::Columns(..) = codec {
             output.line(format!("key      {schema}"))?;
         }
@@ -53,8 +65,31 @@ impl Inspect {
             ValueForm::Json => output.line("value    JSON objects")?,
             ValueForm::Raw => {}
         }
-        let canvas = Canvas::of_stdout(self.lines, opened.keyspace.layout());
+        let canvas = Canvas::of_stdout(self.lines, seen.layout()?);
         output.bytes(region_map::draw(&regions, canvas, |key| codec.show_start(key)).as_bytes())?;
         output.finish()
+    }
+
+    fn write_page(
+        &self,
+        path: &Path,
+        seen: &Seen,
+        regions: &[RegionInfo],
+        (codec, schema): (&KeyCodec, &Schema),
+    ) -> Outcome {
+        let store = self.store.db.display();
+        let title = format!("keyspace {} of {store}", seen.name());
+        let key = match codec {
+            KeyCodec::Columns(..) => format!("Key: {schema}. "),
+            _ => String::new(),
+        };
+        let now = jiff::Timestamp::now().round(jiff::Unit::Second);
+        let now = now.map_err(|error| Failure::Failed(format!("cannot tell the time: {error}")))?;
+        let about = format!("{key}Seen at {now}.");
+        let page = region_page::page(&title, &about, seen.layout()?, regions, |key| codec.show_start(key));
+        std::fs::write(path, &page)
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?;
+        note(format_args!("wrote {}: {}", path.display(), human_bytes(page.len() as u64)));
+        Ok(())
     }
 }

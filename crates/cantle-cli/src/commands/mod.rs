@@ -17,6 +17,7 @@ mod put;
 mod repair;
 mod scan;
 mod stats;
+mod top;
 mod tour;
 mod verify;
 
@@ -63,6 +64,7 @@ pub(crate) enum Command {
     Keyspaces(keyspaces::Keyspaces),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
+    Top(top::Top),
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
@@ -88,6 +90,7 @@ impl Command {
             Self::Keyspaces(command) => command.run(),
             Self::Stats(command) => command.run(),
             Self::Inspect(command) => command.run(),
+            Self::Top(command) => command.run(),
             Self::Verify(command) => command.run(),
             Self::Repair(command) => command.run(),
             Self::Compact(command) => command.run(),

@@ -4,16 +4,16 @@ mod prometheus;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, human_bytes, human_count};
-use crate::store::{Access, StoreArgs};
+use crate::seen::Seen;
+use crate::store::StoreArgs;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// Print a store's counters and sizes
 ///
-/// All keyspaces are told, or the one named. Counters count from the opening of the store, which is
-/// this command's own; the table leaves out those at zero.
+/// All keyspaces are told, or the one named. Counters count from the opening of the store: by this
+/// command, or by the program that has it open (with the option `monitor`). The table leaves out those at zero.
 ///
 /// --json prints one object: the members of the library's Stats, with keyspaces as an array.
 #[derive(Debug, Args)]
@@ -47,12 +47,8 @@ enum Format {
 
 impl Stats {
     pub(crate) fn run(self) -> Outcome {
-        let opened = self.store.open(Access::Read)?;
-        // Records that were left behind are counted in the background, in a fraction of a second.
-        while opened.db.stats().left_behind_pending {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let Value::Object(mut stats) = serde_json::to_value(opened.db.stats())? else {
+        let seen = Seen::open(&self.store)?;
+        let Value::Object(mut stats) = serde_json::to_value(seen.stats()?)? else {
             return Err(Failure::Failed("the store's statistics are no object".into()));
         };
         if let (Some(name), Some(Value::Array(keyspaces))) =

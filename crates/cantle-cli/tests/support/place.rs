@@ -26,6 +26,11 @@ impl Ran {
     }
 
     #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.text()).unwrap()
+    }
+
+    #[track_caller]
     pub fn lines(&self) -> Vec<String> {
         self.text().lines().map(str::to_owned).collect()
     }
