@@ -3,7 +3,8 @@
 //!
 //! Each subcommand is one file in `commands`; what they share lies beside this one. Nothing here
 //! prints except through `output` and `progress`. Exit codes: 0 done, 1 absent or damage found, 2
-//! usage, 3 failure; a reader of our output that went away is no failure.
+//! usage, 3 failure, 128 and the number of a signal; a reader of our output that went away is no
+//! failure.
 
 mod commands;
 mod csvtext;

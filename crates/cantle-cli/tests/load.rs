@@ -166,6 +166,9 @@ fn times_are_dates_rounded_by_name_or_refused_in_their_own_words() {
         load(&store, fine, &[way]).text();
         assert_eq!(place.run(&["scan", &store, "--keys-only"]).lines(), [kept]);
     }
+    let object = format!("{{\"t\":\"{fine}\"}}");
+    told(&place, &["o", "--ndjson", "-", "--key", "t:time", "--round=down"], &object);
+    assert_eq!(place.run(&["scan", "o", "--keys-only"]).lines(), ["2013-07-04T09:00:00.123456Z"]);
     load("n", "2013-02-30", &[]).fails(3, "out of range: there is no such day");
     load("n", "12013-01-01T00:00:00Z", &[]).fails(3, "out of range: years go from");
     load("n", "2016-12-31T23:59:60Z", &[]).fails(3, "leap second");
