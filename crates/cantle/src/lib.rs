@@ -85,7 +85,8 @@
 //! # Features
 //!
 //! * `zstd` (default): [`Compression::Zstd`]. The one dependency that needs a C compiler.
-//! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize`.
+//! * `monitor`: [`Options::monitor`], a socket by which the command looks at an open store. Brings `serde_json`.
+//! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize` and `Deserialize`.
 //!
 //! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening,
 //! recovery, checkpoints, splits, stalls and damage. Rebalances, splits, merges and checkpoints are
