@@ -20,8 +20,7 @@ pub fn open(_: &Spec, settings: &Settings) -> Result<Opened> {
         .cache_size(cache)
         .worker_threads(settings.background_threads)
         .open()?;
-    let keyspace =
-        db.keyspace("default", || KeyspaceCreateOptions::default().max_memtable_size(memtable))?;
+    let keyspace = db.keyspace("default", || KeyspaceCreateOptions::default().max_memtable_size(memtable))?;
     Ok(Opened {
         engine: Box::new(Fjall { db, keyspace, durability: settings.durability }),
         configuration: format!(

@@ -158,11 +158,7 @@ fn lines(panel: &Panel, measure: Measure, results: &Results) -> String {
     if plotted.is_empty() {
         return String::new();
     }
-    let across = match panel.across {
-        "data" => "data, in the paper's size before scaling".to_string(),
-        other => other.to_string(),
-    };
-    Plot { title: measure.title(), across: &across, labels, lines: plotted, is_marked: true }.render()
+    Plot { title: measure.title(), across: panel.across, labels, lines: plotted, is_marked: true }.render()
 }
 
 type OverTime = fn(&crate::record::Outcome, &str) -> Option<Vec<(f64, f64)>>;

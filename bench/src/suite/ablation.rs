@@ -43,7 +43,7 @@ pub fn add(builder: &mut Builder) {
                 Measure::ProcessorPerOperation,
                 Measure::Space,
             ];
-            let title = format!("{}, {}, {size} GB", workload.name(), distribution.name());
+            let title = format!("{}, {}, {}", workload.name(), distribution.name(), builder.shown(size));
             panels.push(panel(title, "", View::Table(columns), lines.collect()));
         }
     }

@@ -33,12 +33,13 @@ pub fn add(builder: &mut Builder) {
 
 fn loads(builder: &mut Builder) {
     let size = builder.size(64);
+    let shown = builder.shown(size);
     let panels = [InsertRandom, InsertSequential].map(|workload| {
         let cell = builder.ycsb(workload, Uniform, THETA, size);
         let columns =
             vec![Measure::Throughput, Measure::WriteAmplification, Measure::Longest, Measure::SlowestSecond];
         let points = vec![point("", cell, "run")];
-        panel(format!("{}, {size} GB", workload.name()), "", View::Table(columns), vec![series("", points)])
+        panel(format!("{}, {shown}", workload.name()), "", View::Table(columns), vec![series("", points)])
     });
     builder.figure("loads", "Insert-only loads", "", "", panels.into());
 }
@@ -64,6 +65,7 @@ fn synced(builder: &mut Builder) {
 
 fn opening(builder: &mut Builder) {
     let size = builder.size(64);
+    let shown = builder.shown(size);
     let caches =
         [("opening", "", PageCache::Kept), ("opening-cold", ", page cache emptied", PageCache::Dropped)];
     let panels = caches.map(|(name, title, page_cache)| {
@@ -73,7 +75,7 @@ fn opening(builder: &mut Builder) {
         let cell = builder.add(cell);
         let columns = vec![Measure::Open, Measure::Throughput];
         let points = vec![point("", cell, crate::runner::FIRST_GETS)];
-        panel(format!("{size} GB{title}"), "", View::Table(columns), vec![series("", points)])
+        panel(format!("{shown}{title}"), "", View::Table(columns), vec![series("", points)])
     });
     builder.figure(
         "opening",

@@ -93,6 +93,16 @@ impl Builder {
         ((gigabytes as f64 * 1e9 * self.parameters.scale / RECORD_BYTES as f64) as u64).max(1)
     }
 
+    /// The size of that data set in this run, for titles and axes: 64 of the paper's gigabytes at a scale of 1/64 are `1 GB`.
+    pub fn shown(&self, gigabytes: u64) -> String {
+        let megabytes = (self.records(gigabytes) * RECORD_BYTES) as f64 / 1e6;
+        match megabytes {
+            1e3.. => format!("{} GB", (megabytes / 100.0).round() / 10.0),
+            1.0.. => format!("{} MB", megabytes.round()),
+            _ => format!("{} kB", (megabytes * 1e3).round()),
+        }
+    }
+
     fn operations(&self, workload: Workload) -> u64 {
         let scans = SCANS.iter().find(|(scanning, _)| *scanning == workload);
         self.scaled(scans.map_or(OPERATIONS, |(_, operations)| *operations))
@@ -231,4 +241,20 @@ pub fn point(label: impl Into<String>, cell: String, step: &'static str) -> Poin
 /// A point of one engine.
 pub fn point_of(label: impl Into<String>, cell: String, step: &'static str, engine: Spec) -> Point {
     Point { engine: Some(engine), ..point(label, cell, step) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_name_the_sizes_of_the_run() {
+        let shown =
+            |scale: f64, size: u64| Builder::new(Parameters { scale, ..Parameters::default() }).shown(size);
+        assert_eq!(shown(1.0 / 64.0, 64), "1 GB");
+        assert_eq!(shown(1.0 / 64.0, 4), "63 MB");
+        assert_eq!(shown(1.0 / 16.0, 4), "250 MB");
+        assert_eq!(shown(0.4, 4), "1.6 GB");
+        assert_eq!(shown(1e-6, 4), "4 kB");
+    }
 }

@@ -39,14 +39,15 @@ const STAND_IN: &str = "The production log is not public: a generated trace with
 
 fn production(builder: &mut Builder) {
     let sizes = builder.trace_sizes(&PRODUCTION);
-    let cells: Vec<(u64, String)> = sizes.iter().map(|&size| (size, builder.production(size))).collect();
+    let cells: Vec<(String, String)> =
+        sizes.iter().map(|&size| (builder.shown(size), builder.production(size))).collect();
     let by_size = |measure, step| {
-        let points = cells.iter().map(|(size, cell)| point(format!("{size} GB"), cell.clone(), step));
+        let points = cells.iter().map(|(size, cell)| point(size, cell.clone(), step));
         panel(measure_title(measure), "data", View::Lines(measure), vec![series("", points.collect())])
     };
     let largest = cells.last().cloned();
     let over_time = |view: View, title: &str, step| {
-        let points = largest.iter().map(|(size, cell)| point(format!("{size} GB"), cell.clone(), step));
+        let points = largest.iter().map(|(size, cell)| point(size, cell.clone(), step));
         panel(title, "seconds", view, vec![series("", points.collect())])
     };
     builder.figure(
@@ -82,8 +83,8 @@ fn production(builder: &mut Builder) {
         vec![over_time(View::Table(columns), "largest data set", "ingest")],
     );
     let timelines = cells.iter().map(|(size, cell)| {
-        let points = vec![point(format!("{size} GB"), cell.clone(), "analyse")];
-        panel(format!("{size} GB"), "seconds", View::Timeline, vec![series("", points)])
+        let points = vec![point(size, cell.clone(), "analyse")];
+        panel(size, "seconds", View::Timeline, vec![series("", points)])
     });
     let mut panels = vec![by_size(Measure::Throughput, "analyse")];
     panels.extend(timelines);
@@ -176,7 +177,7 @@ pub fn by_size(
     let points = builder
         .sizes(&SIZES)
         .into_iter()
-        .map(|size| point(format!("{size} GB"), builder.ycsb(workload, asked, theta, size), "run"))
+        .map(|size| point(builder.shown(size), builder.ycsb(workload, asked, theta, size), "run"))
         .collect();
     let title = if measure == Measure::Throughput {
         title.to_string()
@@ -228,7 +229,7 @@ fn latency(builder: &mut Builder) {
             let sizes = builder.sizes(&SIZES);
             let points = sizes
                 .into_iter()
-                .map(|size| point(format!("{size} GB"), builder.ycsb(A, distribution, THETA, size), "run"));
+                .map(|size| point(builder.shown(size), builder.ycsb(A, distribution, THETA, size), "run"));
             let points = points.collect();
             let title = format!("{title}, {}", distribution.name());
             panels.push(panel(title, "data", view.clone(), vec![series("", points)]));
