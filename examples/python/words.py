@@ -14,8 +14,8 @@ def main(directory: str, words: "list[str]") -> None:
         with counts.write_batch(transaction=True) as batch:
             for word in sorted(set(words)):
                 batch.put(word.encode(), b"%d" % words.count(word))
-        for word, count in counts.iterator(start=b"b", include_stop=True):
-            print(word.decode(), int(count))
+        for key, count in counts.iterator(start=b"b", include_stop=True):
+            print(key.decode(), int(count))
 
 
 if __name__ == "__main__":

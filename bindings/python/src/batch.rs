@@ -3,6 +3,7 @@
 use crate::bounds::between;
 use crate::bytes_like::{Key, Value};
 use crate::keyspace::{Keyspace, Space};
+use crate::repr::{Shown, counted};
 use crate::store::Store;
 use cantle::{Durability, WriteOptions};
 use parking_lot::Mutex;
@@ -158,5 +159,13 @@ impl WriteBatch {
             return Ok(());
         }
         self.commit(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown = Shown { class: "cantle.WriteBatch", store: &self.store, keyspace: Some(&self.own.name) };
+        shown.text(py, |details| {
+            details.push(counted(self.batch.lock().len() as u64, "operation"));
+            None
+        })
     }
 }

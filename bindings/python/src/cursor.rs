@@ -4,6 +4,7 @@ use crate::bytes_like::{Key, bytes};
 use crate::comparator::PythonOrder;
 use crate::errors;
 use crate::keyspace::Space;
+use crate::repr::{self, Shown};
 use crate::store::Part;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ struct Under {
 #[pyclass(frozen, module = "cantle")]
 pub struct Cursor {
     part: Part<Mutex<cantle::Cursor>>,
+    keyspace: Arc<str>,
     order: Option<Arc<PythonOrder>>,
     /// Locked for moments, and never waited under.
     under: Mutex<Under>,
@@ -30,7 +32,7 @@ pub struct Cursor {
 impl Cursor {
     pub fn new(space: &Space, cursor: cantle::Cursor) -> Self {
         let part = Part::new(space.store(), "cursor", Mutex::new(cursor));
-        Self { part, order: space.order.clone(), under: Mutex::default() }
+        Self { part, keyspace: space.name.clone(), order: space.order.clone(), under: Mutex::default() }
     }
 
     fn go(
@@ -123,5 +125,21 @@ impl Cursor {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown = Shown { class: "cantle.Cursor", store: &self.part.store, keyspace: Some(&self.keyspace) };
+        shown.text(py, |details| {
+            if self.part.is_released() {
+                return Some("closed");
+            }
+            let under = self.under.lock();
+            details.push(if under.is_valid {
+                format!("at {}", repr::key(py, &under.key))
+            } else {
+                "at no pair".into()
+            });
+            None
+        })
     }
 }

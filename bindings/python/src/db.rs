@@ -4,6 +4,8 @@ use crate::comparator;
 use crate::errors;
 use crate::keyspace::Keyspace;
 use crate::options::{Given, Orders};
+use crate::path::FilePath;
+use crate::repr::Shown;
 use crate::store::Store;
 use crate::to_python::{plain, repair_report, verify_report};
 use pyo3::prelude::*;
@@ -24,7 +26,7 @@ pub struct DB {
 #[pyo3(signature = (path, **options))]
 pub fn open<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    path: FilePath,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, DB>> {
     let given = Given::new(options)?;
@@ -32,7 +34,7 @@ pub fn open<'py>(
     let (options, _) = given.store(&orders)?;
     given.finish()?;
     let scope = comparator::Scope::enter(!orders.is_empty());
-    let opened = py.detach(|| options.open(&path));
+    let opened = py.detach(|| options.open(path.as_ref()));
     drop(scope);
     let store = opened.map(|db| Store::new(db, !orders.is_empty()));
     if let Some(raised) = comparator::take_raised() {
@@ -59,7 +61,7 @@ fn keyspace(
 
 /// Removes a store: see cantle.destroy().
 #[pyfunction]
-pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+pub fn destroy(py: Python<'_>, path: FilePath) -> PyResult<()> {
     py.detach(|| cantle::Db::destroy(path, cantle::Options::new())).map_err(|error| errors::raise(py, &error))
 }
 
@@ -68,8 +70,8 @@ pub fn destroy(py: Python<'_>, path: PathBuf) -> PyResult<()> {
 #[pyo3(signature = (source, target, progress=None, **options))]
 pub fn repair<'py>(
     py: Python<'py>,
-    source: PathBuf,
-    target: PathBuf,
+    source: FilePath,
+    target: FilePath,
     progress: Option<Py<PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -176,8 +178,8 @@ impl DB {
 
     /// Writes a consistent copy of the store into a new or empty directory: a store that opens.
     #[pyo3(signature = (directory, /))]
-    fn backup(self_: PyRef<'_, Self>, py: Python<'_>, directory: PathBuf) -> PyResult<()> {
-        self_.as_super().space.store().with(py, |db| db.backup(&directory))
+    fn backup(self_: PyRef<'_, Self>, py: Python<'_>, directory: FilePath) -> PyResult<()> {
+        self_.as_super().space.store().with(py, |db| db.backup(directory.as_ref()))
     }
 
     /// Reads and checks every file. Damage is in the report, not raised.
@@ -190,9 +192,8 @@ impl DB {
         plain(py, &self_.as_super().space.store().with(py, |db| Ok(db.stats()))?)
     }
 
-    fn __repr__(self_: PyRef<'_, Self>) -> String {
+    fn __repr__(self_: PyRef<'_, Self>, py: Python<'_>) -> String {
         let store = self_.as_super().space.store();
-        let closed = if store.is_closed() { " (closed)" } else { "" };
-        format!("<cantle.DB {:?}{closed}>", store.path)
+        Shown { class: "cantle.DB", store, keyspace: None }.text(py, |_| None)
     }
 }

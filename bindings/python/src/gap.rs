@@ -3,10 +3,11 @@
 use crate::bytes_like::bytes;
 use crate::comparator::PythonOrder;
 use crate::keyspace::Space;
+use crate::repr::{self, Shown};
 use crate::store::Part;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyTuple, PyType};
 use std::sync::Arc;
 
 /// Where between pairs.
@@ -106,6 +107,12 @@ impl Gap {
 
 #[pymethods]
 impl Gap {
+    /// For annotations: type checkers alone know what an iterator yields.
+    #[classmethod]
+    fn __class_getitem__<'py>(class: &Bound<'py, PyType>, _item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
+        class.clone()
+    }
+
     fn __iter__(self_: PyRef<'_, Self>) -> PyRef<'_, Self> {
         self_
     }
@@ -154,5 +161,35 @@ impl Gap {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown = Shown { class: "plyvel.Iterator", store: &self.part.store, keyspace: None };
+        shown.text(py, |details| {
+            if !self.prefix.is_empty() {
+                details.push(format!("prefix {}", repr::key(py, &self.prefix)));
+            }
+            if self.reverse {
+                details.push("reverse".into());
+            }
+            // `None` while another thread moves the iterator.
+            let place = self.part.peek(|position| {
+                let position = position.try_lock()?;
+                let key = position.cursor.key().and_then(|key| key.get(self.prefix.len()..));
+                Some(match (position.place, key) {
+                    (Place::Before, Some(found)) => format!("before {}", repr::key(py, found)),
+                    (Place::After, Some(found)) => format!("after {}", repr::key(py, found)),
+                    (Place::Start | Place::Before, _) => "at the start".into(),
+                    (Place::Stop | Place::After, _) => "at the stop".into(),
+                })
+            });
+            match place {
+                Ok(place) => {
+                    details.extend(place);
+                    None
+                }
+                Err(_) => self.part.is_released().then_some("closed"),
+            }
+        })
     }
 }

@@ -3,20 +3,20 @@
 use crate::comparator;
 use crate::errors;
 use crate::options::{Given, whole};
+use crate::path::FilePath;
 use crate::to_python::import_report;
 use cantle_import::Import;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 /// Copies a store of LevelDB's: cantle.import_leveldb() has the options.
 #[pyfunction]
 #[pyo3(signature = (source, destination, progress=None, skip_damaged=false, log_memory=None, **options))]
 pub fn import_leveldb<'py>(
     py: Python<'py>,
-    source: PathBuf,
-    destination: PathBuf,
+    source: FilePath,
+    destination: FilePath,
     progress: Option<Py<PyAny>>,
     skip_damaged: bool,
     log_memory: Option<&Bound<'py, PyAny>>,

@@ -11,6 +11,7 @@ use crate::options::durability;
 use crate::pair::Pair;
 use crate::plyvel_batch::PlyvelBatch;
 use crate::range::{Listing, Range};
+use crate::repr;
 use crate::retry::until_done;
 use crate::snapshot::Snapshot;
 use crate::store::{Part, Store};
@@ -19,6 +20,7 @@ use crate::transaction::Transaction;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
+use std::ffi::OsStr;
 use std::ops::Bound as End;
 use std::sync::Arc;
 
@@ -28,8 +30,9 @@ pub struct Space {
     pub part: Arc<Part<cantle::Keyspace>>,
     /// Its order, if that is one of Python's.
     pub order: Option<Arc<PythonOrder>>,
-    /// Whether it is the one that a store's own operations work on.
+    /// True for the keyspace that a store's own operations work on.
     pub is_default: bool,
+    pub name: Arc<str>,
 }
 
 impl Space {
@@ -67,17 +70,14 @@ enum Change {
 #[pyclass(frozen, subclass, weakref, module = "cantle")]
 pub struct Keyspace {
     pub space: Space,
-    pub name: String,
 }
 
 impl Keyspace {
     pub fn new(store: &Arc<Store>, keyspace: cantle::Keyspace, order: Option<Arc<PythonOrder>>) -> Self {
-        let name = keyspace.name().to_owned();
-        let is_default = name == DEFAULT_KEYSPACE;
-        Self {
-            space: Space { part: Arc::new(Part::new(store, "keyspace", keyspace)), order, is_default },
-            name,
-        }
+        let name: Arc<str> = keyspace.name().into();
+        let is_default = &*name == DEFAULT_KEYSPACE;
+        let part = Arc::new(Part::new(store, "keyspace", keyspace));
+        Self { space: Space { part, order, is_default, name } }
     }
 
     #[inline]
@@ -119,7 +119,7 @@ impl Keyspace {
                 Keys::Between(bounds) => keyspace.range(bounds),
                 Keys::Prefix(prefix) => keyspace.prefix(prefix),
             };
-            Ok(Range::new(self.space.store(), range, listing))
+            Ok(Range::new(self.space.store(), &self.space.name, range, listing))
         })
     }
 
@@ -152,7 +152,7 @@ impl Keyspace {
     /// The keyspace's name.
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.space.name
     }
 
     /// The name of its order: that of a comparator, or "cantle.bytewise".
@@ -523,8 +523,15 @@ impl Keyspace {
         }
     }
 
-    fn __repr__(&self) -> String {
-        let closed = if self.space.store().is_closed() { " (closed)" } else { "" };
-        format!("<cantle.Keyspace {:?} of {:?}{closed}>", self.name, self.space.store().path)
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let name = repr::quoted(py, OsStr::new(&*self.space.name));
+        let store = self.space.store();
+        let of = repr::quoted(py, store.path.as_os_str());
+        let state = match (store.is_forked(), store.is_closed()) {
+            (true, _) => " (forked)",
+            (false, true) => " (closed)",
+            (false, false) => "",
+        };
+        format!("<cantle.Keyspace {name} of {of}{state}>")
     }
 }

@@ -4,24 +4,24 @@
 use crate::comparator;
 use crate::errors;
 use crate::options::Given;
+use crate::path::FilePath;
 use cantle_bindings::leveldb_budget::{Budget, WRITE_BUFFER_BYTES};
 use cantle_bindings::{Failure, RepairInPlace};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::PathBuf;
 
 /// Repairs a store in its place: cantle.plyvel.repair_db() has the options.
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
-pub fn repair_in_place(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+pub fn repair_in_place(py: Python<'_>, path: FilePath, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     let given = Given::new(options)?;
     let orders = given.orders()?;
     let (options, _) = given.store(&orders)?;
     given.finish()?;
     let _scope = comparator::Scope::enter(!orders.is_empty());
     let repair = RepairInPlace { options: &options, kept_suffix: ".damaged", starts_over: false };
-    let done = py.detach(|| repair.repair(&path));
+    let done = py.detach(|| repair.repair(path.as_ref()));
     if let Some(raised) = comparator::take_raised() {
         return Err(raised);
     }

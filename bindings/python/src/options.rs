@@ -26,6 +26,23 @@ impl Resources {
         let threads = whole("background_threads", background_threads, 1)? as usize;
         Ok(Self(cantle::Resources::new(whole("memory_budget", memory_budget, 1)?, threads)))
     }
+
+    /// Bytes that all stores with these resources cache and buffer together.
+    #[getter]
+    fn memory_budget(&self) -> u64 {
+        self.0.memory_budget()
+    }
+
+    /// Background threads that all stores with these resources share.
+    #[getter]
+    fn background_threads(&self) -> usize {
+        self.0.background_threads()
+    }
+
+    fn __repr__(&self) -> String {
+        let (bytes, threads) = (self.memory_budget(), self.background_threads());
+        format!("cantle.Resources(memory_budget={bytes}, background_threads={threads})")
+    }
 }
 
 /// Options of a store as they were given.

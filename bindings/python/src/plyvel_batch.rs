@@ -3,6 +3,7 @@
 use crate::batch::write_options;
 use crate::bytes_like::Value;
 use crate::keyspace::Space;
+use crate::repr::{self, Shown, counted};
 use cantle::{Durability, WriteOptions};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
@@ -133,5 +134,17 @@ impl PlyvelBatch {
             self.space.store().with(py, |db| db.write_with(writes.batch, self.options.clone()))?;
         }
         self.clear()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown = Shown { class: "plyvel.WriteBatch", store: self.space.store(), keyspace: None };
+        shown.text(py, |details| {
+            if !self.prefix.is_empty() {
+                details.push(format!("prefix {}", repr::key(py, &self.prefix)));
+            }
+            let writes = self.writes.lock();
+            details.push(counted(writes.batch.len() as u64, "operation"));
+            None
+        })
     }
 }

@@ -4,6 +4,7 @@ use crate::bytes_like::bytes;
 use crate::composite;
 use crate::errors;
 use crate::options::whole;
+use crate::repr::{Shown, counted};
 use crate::store::{Part, Store};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -42,6 +43,9 @@ struct Shape {
 struct Ahead {
     pairs: VecDeque<Pair>,
     error: Option<cantle::Error>,
+    /// Pairs that were given out.
+    yielded: u64,
+    /// Pairs that may still be read from the store.
     left: u64,
     batch: usize,
     is_at_end: bool,
@@ -55,32 +59,51 @@ struct Ahead {
 #[pyclass(frozen, module = "cantle")]
 pub struct Range {
     part: Part<Mutex<cantle::Range>>,
+    keyspace: Arc<str>,
     reverse: bool,
     ahead: Mutex<Ahead>,
     batch_max: usize,
 }
 
 impl Range {
-    pub fn new(store: &Arc<Store>, range: cantle::Range, listing: &Listing) -> Self {
-        Self::reading_ahead(store, range, listing, AHEAD_PAIRS_MAX)
+    pub fn new(store: &Arc<Store>, keyspace: &Arc<str>, range: cantle::Range, listing: &Listing) -> Self {
+        Self::reading_ahead(store, keyspace, range, listing, AHEAD_PAIRS_MAX)
     }
 
     /// For a transaction, to which only what it was given counts as read.
-    pub fn one_by_one(store: &Arc<Store>, range: cantle::Range, listing: &Listing) -> Self {
-        Self::reading_ahead(store, range, listing, 1)
+    pub fn one_by_one(
+        store: &Arc<Store>,
+        keyspace: &Arc<str>,
+        range: cantle::Range,
+        listing: &Listing,
+    ) -> Self {
+        Self::reading_ahead(store, keyspace, range, listing, 1)
     }
 
-    fn reading_ahead(store: &Arc<Store>, range: cantle::Range, listing: &Listing, batch_max: usize) -> Self {
+    fn reading_ahead(
+        store: &Arc<Store>,
+        keyspace: &Arc<str>,
+        range: cantle::Range,
+        listing: &Listing,
+        batch_max: usize,
+    ) -> Self {
         let ahead = Ahead {
             pairs: VecDeque::new(),
             error: None,
+            yielded: 0,
             left: listing.limit.unwrap_or(u64::MAX),
             batch: 1,
             is_at_end: false,
             shape: Shape { keys: true, values: true, tuples: false },
         };
         let part = Part::new(store, "range", Mutex::new(range));
-        Self { part, reverse: listing.reverse, ahead: Mutex::new(ahead), batch_max }
+        Self {
+            part,
+            keyspace: keyspace.clone(),
+            reverse: listing.reverse,
+            ahead: Mutex::new(ahead),
+            batch_max,
+        }
     }
 
     /// Reads ahead, up to `pairs_max` pairs, unless another thread has just done so. What is left to read changes together
@@ -124,6 +147,7 @@ impl Range {
             let (error, wanted) = {
                 let mut ahead = self.ahead.lock();
                 if let Some(pair) = ahead.pairs.pop_front() {
+                    ahead.yielded += 1;
                     return Ok(Some((pair, ahead.shape)));
                 }
                 let error = ahead.error.take();
@@ -209,6 +233,26 @@ impl Range {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown = Shown { class: "cantle.Range", store: &self.part.store, keyspace: Some(&self.keyspace) };
+        shown.text(py, |details| {
+            let ahead = self.ahead.lock();
+            if self.reverse {
+                details.push("reverse".into());
+            }
+            let kind = match ahead.shape {
+                Shape { values: false, .. } => "key",
+                Shape { keys: false, .. } => "value",
+                Shape { .. } => "pair",
+            };
+            if ahead.shape.tuples && ahead.shape.keys {
+                details.push("keys as tuples".into());
+            }
+            details.push(format!("{} yielded", counted(ahead.yielded, kind)));
+            if ahead.is_at_end { Some("at its end") } else { self.part.is_released().then_some("closed") }
+        })
     }
 
     /// The rest of the range as a pyarrow.Table with the binary columns key and value; with batch_rows, as a

@@ -6,6 +6,7 @@ use crate::cursor::Cursor;
 use crate::keyspace::{Keyspace, Space, missing};
 use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
+use crate::repr::Shown;
 use crate::store::{Part, Store};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -38,7 +39,7 @@ impl Snapshot {
                 Keys::Between(bounds) => snapshot.keyspace(keyspace).range(bounds),
                 Keys::Prefix(prefix) => snapshot.keyspace(keyspace).prefix(prefix),
             };
-            Ok(Range::new(&self.part.store, range, listing))
+            Ok(Range::new(&self.part.store, &space.name, range, listing))
         })
     }
 }
@@ -149,5 +150,11 @@ impl Snapshot {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown =
+            Shown { class: "cantle.Snapshot", store: &self.part.store, keyspace: Some(&self.own.name) };
+        shown.text(py, |_| self.part.is_released().then_some("closed"))
     }
 }

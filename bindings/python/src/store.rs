@@ -82,10 +82,15 @@ impl Store {
         self.is_closed.load(Relaxed)
     }
 
+    /// True in a process that was forked from the one that opened the store.
+    pub fn is_forked(&self) -> bool {
+        !self.process.is_current()
+    }
+
     /// Whether the store may be used at all.
     #[inline]
     pub fn check(&self) -> PyResult<()> {
-        if !self.process.is_current() {
+        if self.is_forked() {
             return Err(errors::forked(&self.path));
         }
         // What waits for the order may hold the locks that this would wait for.
@@ -111,7 +116,7 @@ impl Store {
 
     /// Closes it, and takes back everything that its objects hold. The second time it does nothing.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.process.is_current() {
+        if self.is_forked() {
             return Err(errors::forked(&self.path));
         }
         if comparator::is_running() {

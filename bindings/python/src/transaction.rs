@@ -6,12 +6,13 @@ use crate::bytes_like::{Key, Value, bytes};
 use crate::keyspace::{Keyspace, Space, missing};
 use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
+use crate::repr::{Shown, counted};
 use crate::store::{Part, Store};
 use cantle::Durability;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// Reads of one moment and writes that take effect together at commit(), or at the end of a with statement, provided that
 /// nobody has changed what was read: else ConflictError is raised, and nothing was written. DB.transact runs it again then.
@@ -23,8 +24,46 @@ pub struct Transaction {
     part: Arc<Part<cantle::Transaction>>,
     own: Space,
     durability: Option<Durability>,
-    /// True once a commit has met a conflict.
-    conflicted: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+}
+
+/// State that the views of one transaction share.
+#[derive(Default)]
+struct Progress {
+    /// Writes so far; two writes of one key are two.
+    writes: AtomicU64,
+    end: OnceLock<End>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Committed,
+    /// A commit met a conflict.
+    Conflicted,
+    /// A commit met another error.
+    Failed,
+    RolledBack,
+}
+
+impl End {
+    fn of(done: &cantle::Result<()>) -> Self {
+        match done {
+            Ok(()) | Err(cantle::Error::NotDurable { .. }) => Self::Committed,
+            Err(error) if error.is_conflict() => Self::Conflicted,
+            Err(_) => Self::Failed,
+        }
+    }
+}
+
+impl Progress {
+    fn count(&self, wrote: bool) {
+        self.writes.fetch_add(wrote.into(), Relaxed);
+    }
+
+    /// The first end counts: after it the transaction has no content that could end.
+    fn finish(&self, end: End) {
+        let _ = self.end.set(end);
+    }
 }
 
 impl Transaction {
@@ -36,7 +75,7 @@ impl Transaction {
     ) -> PyResult<Self> {
         store.with(py, |db| {
             let part = Arc::new(Part::new(store, "transaction", db.transaction()));
-            Ok(Self { part, own, durability, conflicted: Arc::default() })
+            Ok(Self { part, own, durability, progress: Arc::default() })
         })
     }
 
@@ -53,21 +92,27 @@ impl Transaction {
         self.part.with_in(py, &space.part, |transaction, keyspace| match value {
             Some(value) => transaction.keyspace(keyspace).put(key, value),
             None => transaction.keyspace(keyspace).delete(key),
-        })
+        })?;
+        self.progress.count(true);
+        Ok(())
     }
 
     /// Commits; false after a conflict.
     pub fn try_commit(&self, py: Python<'_>) -> PyResult<bool> {
         let options = write_options(self.durability);
-        self.part.consume(py, |transaction| match transaction.commit_with(options) {
-            Err(error) if error.is_conflict() => Ok(false),
-            done => done.map(|()| true),
+        self.part.consume(py, |transaction| {
+            let done = transaction.commit_with(options);
+            self.progress.finish(End::of(&done));
+            match done {
+                Err(error) if error.is_conflict() => Ok(false),
+                done => done.map(|()| true),
+            }
         })
     }
 
     /// True if a commit of its own has met a conflict.
     pub fn has_conflicted(&self) -> bool {
-        self.conflicted.load(Relaxed)
+        self.progress.end.get() == Some(&End::Conflicted)
     }
 
     pub fn is_over(&self) -> bool {
@@ -82,7 +127,7 @@ impl Transaction {
                 Keys::Between(bounds) => transaction.keyspace(keyspace).range(bounds),
                 Keys::Prefix(prefix) => transaction.keyspace(keyspace).prefix(prefix),
             };
-            Ok(Range::one_by_one(&self.part.store, range, listing))
+            Ok(Range::one_by_one(&self.part.store, &space.name, range, listing))
         })
     }
 }
@@ -96,7 +141,7 @@ impl Transaction {
             part: self.part.clone(),
             own: keyspace.get().space.clone(),
             durability: self.durability,
-            conflicted: self.conflicted.clone(),
+            progress: self.progress.clone(),
         }
     }
 
@@ -113,12 +158,20 @@ impl Transaction {
     /// Removes the pair with the least key when the transaction is committed, and returns it, or None. Every key up to that one
     /// counts as read.
     fn pop_first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
-        end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).pop_first())
+        let pair = end(py, &self.part, &self.own, |transaction, keyspace| {
+            transaction.keyspace(keyspace).pop_first()
+        })?;
+        self.progress.count(pair.is_some());
+        Ok(pair)
     }
 
     /// As pop_first(), for the greatest key.
     fn pop_last(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
-        end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).pop_last())
+        let pair = end(py, &self.part, &self.own, |transaction, keyspace| {
+            transaction.keyspace(keyspace).pop_last()
+        })?;
+        self.progress.count(pair.is_some());
+        Ok(pair)
     }
 
     /// Stores a pair when the transaction is committed, unless the key has a value; returns True if it had none.
@@ -137,9 +190,11 @@ impl Transaction {
         self.own.admit(py, key.as_ref())?;
         let (key, expected, new) = (key.as_ref(), expected.as_ref(), new.as_ref());
         let (expected, new) = (expected.map(AsRef::as_ref), new.map(AsRef::as_ref));
-        self.part.with_in(py, &self.own.part, |transaction, keyspace| {
+        let swapped = self.part.with_in(py, &self.own.part, |transaction, keyspace| {
             transaction.keyspace(keyspace).compare_and_swap(key, expected, new)
-        })
+        })?;
+        self.progress.count(swapped);
+        Ok(swapped)
     }
 
     /// The key's value as the transaction sees it, or default.
@@ -181,7 +236,9 @@ impl Transaction {
         let keys = between(space.order.as_ref(), start, stop, true, false)?;
         self.part.with_in(py, &space.part, |transaction, keyspace| {
             transaction.keyspace(keyspace).delete_range(keys)
-        })
+        })?;
+        self.progress.count(true);
+        Ok(())
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<()> {
@@ -235,14 +292,17 @@ impl Transaction {
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let options = write_options(self.durability);
         self.part.consume(py, |transaction| {
-            transaction.commit_with(options).inspect_err(|error| {
-                self.conflicted.fetch_or(error.is_conflict(), Relaxed);
-            })
+            let done = transaction.commit_with(options);
+            self.progress.finish(End::of(&done));
+            done
         })
     }
 
     /// Forgets the writes. The transaction is over.
     pub fn rollback(&self, py: Python<'_>) {
+        if !self.is_over() {
+            self.progress.finish(End::RolledBack);
+        }
         self.part.release(py);
     }
 
@@ -266,5 +326,20 @@ impl Transaction {
         // It may have been committed or rolled back within the statement.
         self.part.store.check()?;
         if self.is_over() { Ok(()) } else { self.commit(py) }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shown =
+            Shown { class: "cantle.Transaction", store: &self.part.store, keyspace: Some(&self.own.name) };
+        shown.text(py, |details| {
+            details.push(counted(self.progress.writes.load(Relaxed), "write"));
+            match self.progress.end.get() {
+                Some(End::Committed) => Some("committed"),
+                Some(End::Conflicted) => Some("not committed: conflict"),
+                Some(End::Failed) => Some("not committed: error"),
+                Some(End::RolledBack) => Some("rolled back"),
+                None => self.part.is_released().then_some("closed"),
+            }
+        })
     }
 }

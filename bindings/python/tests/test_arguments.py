@@ -153,7 +153,7 @@ def test_paths_are_strings_or_path_like(tmp_path):
     with cantle.open(tmp_path / "store") as db:
         assert db.path == tmp_path / "store"
         assert isinstance(db.path, Path)
-        assert repr(db) == f'<cantle.DB "{tmp_path}/store">'
+        assert repr(db) == f"<cantle.DB '{tmp_path}/store'>"
     with pytest.raises(TypeError):
         cantle.open(5)
 

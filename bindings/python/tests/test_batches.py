@@ -104,7 +104,7 @@ def test_keyspaces_are_made_listed_and_dropped(db):
     users.metadata = b"names"
     assert db.keyspace("users").metadata == b"names"
     assert users.stats()["name"] == "users"
-    assert repr(users) == f'<cantle.Keyspace "users" of "{db.path}">'
+    assert repr(users) == f"<cantle.Keyspace 'users' of '{db.path}'>"
     db.drop_keyspace("users")
     with pytest.raises(cantle.NoKeyspaceError):
         users.get(b"ada")

@@ -1,11 +1,13 @@
-"""What mypy is to accept and to infer; not run."""
+"""Types that mypy must accept, infer or refuse. A test checks this file with mypy and does not run it."""
 
+from pathlib import Path
 from typing import Optional
 
 from typing_extensions import assert_type
 
 import cantle
 from cantle import plyvel
+from cantle.types import Durability, StoreOptions
 
 db = cantle.open("store", memory_budget=1 << 20, layout="chunk")
 assert_type(db, cantle.DB)
@@ -32,3 +34,46 @@ db.keyspace("other", memory_budget=5)  # type: ignore[call-arg]
 
 old = plyvel.DB("store", create_if_missing=True)
 assert_type(old.raw_iterator().item(), tuple[bytes, bytes])
+assert_type(old.get(b"key"), Optional[bytes])
+assert_type(old.get(b"key", b""), bytes)
+assert_type(old.snapshot().get(b"key", 5), "bytes | int")
+assert_type(old.prefixed_db(b"p").get(b"key"), Optional[bytes])
+for entry in old:
+    assert_type(entry, tuple[bytes, bytes])
+assert_type(next(old.iterator(prefix=b"a", reverse=True)), tuple[bytes, bytes])
+assert_type(next(old.iterator(include_value=False)), bytes)
+assert_type(next(old.snapshot().iterator(include_key=False, start=b"a")), bytes)
+assert_type(next(old.prefixed_db(b"p").iterator(include_key=False, include_value=False)), None)
+assert_type(old.iterator(include_value=False).prev(), bytes)
+names: plyvel.Iterator[bytes] = old.iterator(include_value=False)
+old.put(b"key", "text")  # type: ignore[arg-type]
+
+# Options and durabilities are literals; options of a store are a typed dict.
+db.put(b"key", b"", durability="sync")
+db.put(b"key", b"", durability="synk")  # type: ignore[arg-type]
+db.transaction(durability="synk")  # type: ignore[arg-type]
+db.keyspace("other", compression="gzip")  # type: ignore[arg-type]
+cantle.open("store", compression="gzip")  # type: ignore[arg-type]
+cantle.open("store", durability=True)  # type: ignore[arg-type]
+cantle.open("store", layout="chunk:munks=false")
+cantle.repair("a", "b", compression="gzip")  # type: ignore[arg-type]
+cantle.import_leveldb("a", "b", durable="sync")  # type: ignore[call-arg]
+small: StoreOptions = {"memory_budget": 1 << 20, "durability": "sync"}
+cantle.open("store", **small)
+
+
+def write(db: cantle.DB, durability: Durability) -> None:
+    with db.write_batch(durability=durability) as batch:
+        batch.put(b"key", b"")
+
+
+# Paths are str, bytes or path-like.
+cantle.open(b"store")
+cantle.destroy(Path("store"))
+cantle.repair(b"a", Path("b"))
+cantle.import_leveldb(Path("a"), b"b")
+db.backup(b"copy")
+cantle.open(5)  # type: ignore[arg-type]
+db.backup(5)  # type: ignore[arg-type]
+
+assert_type(cantle.Resources(1 << 20, 2).background_threads, int)

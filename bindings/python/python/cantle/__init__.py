@@ -17,11 +17,10 @@ be used from any thread; the interpreter lock is let go while the store works. c
 from __future__ import annotations
 
 import atexit as _atexit
-import os as _os
 from collections.abc import Callable, Mapping
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional
 
-from . import _cantle
+from . import _cantle, types
 from ._cantle import (
     DB,
     Cursor,
@@ -53,6 +52,9 @@ from ._errors import (
     UnsupportedFormatError,
 )
 from ._reports import ImportDamage, ImportReport, LeftOut, RepairedKeyspace, RepairReport, UncertainKeys, VerifyReport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __version__ = "0.1.0"
 
@@ -101,11 +103,11 @@ _atexit.register(_cantle.close_all)
 
 
 def open(
-    path: Union[str, _os.PathLike[str]],
+    path: types.PathLike,
     *,
     memory_budget: Optional[int] = None,
-    layout: Optional[str] = None,
-    durability: Optional[str] = None,
+    layout: Optional[types.Layout] = None,
+    durability: Optional[types.Durability] = None,
     create_if_missing: Optional[bool] = None,
     error_if_exists: Optional[bool] = None,
     beside_other_files: Optional[bool] = None,
@@ -114,9 +116,9 @@ def open(
     checkpoint_interval: Optional[float] = None,
     write_buffer: Optional[bool] = None,
     resources: Optional[Resources] = None,
-    comparators: Optional[Mapping[str, Callable[[bytes, bytes], int]]] = None,
+    comparators: Optional[Mapping[str, types.Comparator]] = None,
     comparator: Optional[str] = None,
-    compression: Optional[str] = None,
+    compression: Optional[types.Compression] = None,
     compression_level: Optional[int] = None,
     space_amplification: Optional[float] = None,
     row_cache: Optional[bool] = None,
@@ -150,19 +152,19 @@ def open(
     space_amplification: bytes on disk per live byte, above 1.1; default 1.5, or more for what is small beside the budget.
     row_cache: False switches off the cache of popular single pairs.
     """
-    given = {name: value for name, value in locals().items() if name != "path" and value is not None}
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name != "path" and value is not None}
     if comparators is not None:
         given["comparators"] = dict(comparators)
     return _cantle.open(path, **given)
 
 
 def repair(
-    source: Union[str, _os.PathLike[str]],
-    target: Union[str, _os.PathLike[str]],
+    source: types.PathLike,
+    target: types.PathLike,
     *,
     progress: Optional[Callable[[int, int, int], object]] = None,
     keep_left_behind: bool = False,
-    **options: Any,
+    **options: Unpack[types.StoreOptions],
 ) -> RepairReport:
     """Saves what is left of the damaged store in source into a new store in target, which must not exist. source is not
     changed. Options are those of open(); comparators of keyspaces must be among them.
@@ -178,7 +180,7 @@ def repair(
     return _cantle.repair(source, target, progress, keep_left_behind=keep_left_behind, **options)
 
 
-def destroy(path: Union[str, _os.PathLike[str]]) -> None:
+def destroy(path: types.PathLike) -> None:
     """Removes the store in a directory, damaged or not, with everything in it. Files that are not the store's stay, and so does
     the directory. No error if there is no store; LockedError if it is open, NotAStoreError for another kind of store.
     """
@@ -186,14 +188,14 @@ def destroy(path: Union[str, _os.PathLike[str]]) -> None:
 
 
 def import_leveldb(
-    src: Union[str, _os.PathLike[str]],
-    dst: Union[str, _os.PathLike[str]],
+    src: types.PathLike,
+    dst: types.PathLike,
     *,
     progress: Optional[Callable[[int, Optional[int], int], object]] = None,
     skip_damaged: bool = False,
     log_memory: Optional[int] = None,
     keyspace: Optional[str] = None,
-    **options: Any,
+    **options: Unpack[types.StoreOptions],
 ) -> ImportReport:
     """Copies the store that LevelDB wrote to directory src into a new store in directory dst, where there must be nothing, or an
     empty directory. Of each key the newest value is copied. src is not changed, and LevelDB cannot open it meanwhile. Options
@@ -205,6 +207,13 @@ def import_leveldb(
 
     After an error there is no dst.
     """
+    given: dict[str, Any] = dict(options)
     if keyspace is not None:
-        options["keyspace"] = keyspace
-    return _cantle.import_leveldb(src, dst, progress, skip_damaged, log_memory, **options)
+        given["keyspace"] = keyspace
+    return _cantle.import_leveldb(src, dst, progress, skip_damaged, log_memory, **given)
+
+
+# Tracebacks and reprs show the name that users import, not the private module.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
+del _name

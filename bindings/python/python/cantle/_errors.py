@@ -1,7 +1,5 @@
 """What can go wrong, in terms of what the caller can do about it: one class for each kind of the library's errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Optional
 

@@ -1,7 +1,5 @@
 """What verify() and repair() tell."""
 
-from __future__ import annotations
-
 import builtins
 from dataclasses import dataclass
 from pathlib import Path

@@ -12,13 +12,16 @@ import os
 import re
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, TypeVar, Union, overload
 
 from . import _cantle
 from . import destroy as _destroy
 from . import open as _open
 from ._errors import ClosedError, CorruptionError, Error
 from ._errors import IoError as IOError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["DB", "CorruptionError", "Error", "IOError", "IteratorInvalidError", "destroy_db", "repair_db"]
 
@@ -28,6 +31,10 @@ __leveldb_version__ = "1.23"
 
 Iterator = _cantle.Iterator
 WriteBatch = _cantle.PlyvelBatch
+# The native module has another WriteBatch; users know this class by its name here.
+WriteBatch.__name__ = WriteBatch.__qualname__ = "WriteBatch"
+
+_T = TypeVar("_T")
 
 # LevelDB's own order, which is not called.
 _BYTEWISE = "leveldb.BytewiseComparator"
@@ -140,9 +147,84 @@ class _Reads:
     def _source(self) -> tuple[DB, Optional[bytes], Optional[_cantle.Snapshot]]:
         raise NotImplementedError
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return self.iterator()
 
+    @overload
+    def iterator(
+        self,
+        *,
+        reverse: bool = ...,
+        start: Optional[bytes] = ...,
+        stop: Optional[bytes] = ...,
+        include_start: bool = ...,
+        include_stop: bool = ...,
+        prefix: Optional[bytes] = ...,
+        include_key: Literal[True] = ...,
+        include_value: Literal[True] = ...,
+        verify_checksums: bool = ...,
+        fill_cache: bool = ...,
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+    @overload
+    def iterator(
+        self,
+        *,
+        reverse: bool = ...,
+        start: Optional[bytes] = ...,
+        stop: Optional[bytes] = ...,
+        include_start: bool = ...,
+        include_stop: bool = ...,
+        prefix: Optional[bytes] = ...,
+        include_key: Literal[True] = ...,
+        include_value: Literal[False],
+        verify_checksums: bool = ...,
+        fill_cache: bool = ...,
+    ) -> Iterator[bytes]: ...
+    @overload
+    def iterator(
+        self,
+        *,
+        reverse: bool = ...,
+        start: Optional[bytes] = ...,
+        stop: Optional[bytes] = ...,
+        include_start: bool = ...,
+        include_stop: bool = ...,
+        prefix: Optional[bytes] = ...,
+        include_key: Literal[False],
+        include_value: Literal[True] = ...,
+        verify_checksums: bool = ...,
+        fill_cache: bool = ...,
+    ) -> Iterator[bytes]: ...
+    @overload
+    def iterator(
+        self,
+        *,
+        reverse: bool = ...,
+        start: Optional[bytes] = ...,
+        stop: Optional[bytes] = ...,
+        include_start: bool = ...,
+        include_stop: bool = ...,
+        prefix: Optional[bytes] = ...,
+        include_key: Literal[False],
+        include_value: Literal[False],
+        verify_checksums: bool = ...,
+        fill_cache: bool = ...,
+    ) -> Iterator[None]: ...
+    @overload
+    def iterator(
+        self,
+        *,
+        reverse: bool = ...,
+        start: Optional[bytes] = ...,
+        stop: Optional[bytes] = ...,
+        include_start: bool = ...,
+        include_stop: bool = ...,
+        prefix: Optional[bytes] = ...,
+        include_key: bool = ...,
+        include_value: bool = ...,
+        verify_checksums: bool = ...,
+        fill_cache: bool = ...,
+    ) -> Iterator[Any]: ...
     def iterator(
         self,
         *,
@@ -156,7 +238,7 @@ class _Reads:
         include_value: bool = True,
         verify_checksums: bool = False,
         fill_cache: bool = True,
-    ) -> Iterator:
+    ) -> Iterator[Any]:
         """Entries as (key, value), or what of it is included, from start to stop or with a prefix, in either direction."""
         for name, key in (("start", start), ("stop", stop), ("prefix", prefix)):
             if key is not None:
@@ -251,13 +333,17 @@ class DB(_Reads):
         """Closes the store, and all iterators and snapshots of it."""
         self._db.close()
 
+    @overload
+    def get(self, key: bytes, default: None = None, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Optional[bytes]: ...
+    @overload
+    def get(self, key: bytes, default: _T, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Union[bytes, _T]: ...
     def get(self, key: bytes, default: Any = None, *, verify_checksums: bool = False, fill_cache: bool = True) -> Any:
         """The value of a key, or default."""
         if not isinstance(key, bytes):
             _check("key", key)
         return self._get(key, default)
 
-    def put(self, key: bytes, value: Any, *, sync: Optional[bool] = False) -> None:
+    def put(self, key: bytes, value: Buffer, *, sync: Optional[bool] = False) -> None:
         """Sets the value of a key."""
         if not isinstance(key, bytes):
             _check("key", key)
@@ -332,17 +418,22 @@ class PrefixedDB(_Reads):
         self.prefix = prefix
 
     def __repr__(self) -> str:
-        return f"<plyvel.PrefixedDB with prefix {self.prefix!r} at {hex(id(self))}>"
+        closed = " (closed)" if self.db.closed else ""
+        return f"<plyvel.PrefixedDB with prefix {self.prefix!r} of {self.db.name!r}{closed} at {hex(id(self))}>"
 
     def _source(self) -> tuple[DB, Optional[bytes], Optional[_cantle.Snapshot]]:
         return self.db, self.prefix, None
 
+    @overload
+    def get(self, key: bytes, default: None = None, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Optional[bytes]: ...
+    @overload
+    def get(self, key: bytes, default: _T, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Union[bytes, _T]: ...
     def get(self, key: bytes, default: Any = None, *, verify_checksums: bool = False, fill_cache: bool = True) -> Any:
         """As DB.get."""
         _check("key", key)
         return self.db.get(self.prefix + key, default)
 
-    def put(self, key: bytes, value: Any, *, sync: Optional[bool] = False) -> None:
+    def put(self, key: bytes, value: Buffer, *, sync: Optional[bool] = False) -> None:
         """As DB.put."""
         _check("key", key)
         self.db.put(self.prefix + key, value, sync=sync)
@@ -377,6 +468,11 @@ class Snapshot(_Reads):
         self._prefix = prefix
         self._snapshot = db._db.snapshot()
 
+    def __repr__(self) -> str:
+        prefix = "" if self._prefix is None else f" with prefix {self._prefix!r}"
+        closed = " (closed)" if self._snapshot.closed else ""
+        return f"<plyvel.Snapshot of {self._db.name!r}{prefix}{closed}>"
+
     def __enter__(self) -> Snapshot:
         return self
 
@@ -394,6 +490,10 @@ class Snapshot(_Reads):
 
     release = close
 
+    @overload
+    def get(self, key: bytes, default: None = None, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Optional[bytes]: ...
+    @overload
+    def get(self, key: bytes, default: _T, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Union[bytes, _T]: ...
     def get(self, key: bytes, default: Any = None, *, verify_checksums: bool = False, fill_cache: bool = True) -> Any:
         """The value that a key had, or default."""
         _check("key", key)
@@ -414,6 +514,9 @@ class RawIterator:
 
     def __init__(self, cursor: _cantle.Cursor) -> None:
         self._cursor = cursor
+
+    def __repr__(self) -> str:
+        return repr(self._cursor).replace("cantle.Cursor of keyspace 'default' of", "plyvel.RawIterator", 1)
 
     def __enter__(self) -> RawIterator:
         return self
