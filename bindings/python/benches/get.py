@@ -1,4 +1,4 @@
-"""What a get costs: cantle, cantle.plyvel and plyvel (LevelDB), in turns, on the same pairs.
+"""Costs of a get: cantle, cantle.plyvel and plyvel (LevelDB), in turns, on the same pairs.
 
     python benches/get.py [--pairs 100000] [--value-bytes 100] [--rounds 15]
 

@@ -1,4 +1,4 @@
-"""What an import of a LevelDB store costs, beside LevelDB's own walk over it, in turns.
+"""Costs of an import of a LevelDB store, beside LevelDB's own walk over it, in turns.
 
     python benches/import.py [--pairs 1000000] [--value-bytes 800] [--budget-mib 64] [--rounds 5]
 

@@ -1,4 +1,4 @@
-"""What puts and batches cost: cantle, cantle.plyvel and plyvel (LevelDB), in turns.
+"""Costs of puts and batches: cantle, cantle.plyvel and plyvel (LevelDB), in turns.
 
     python benches/put.py [--pairs 50000] [--value-bytes 100] [--rounds 7]
 

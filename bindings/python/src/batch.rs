@@ -1,4 +1,4 @@
-//! Several writes as one.
+//! Several writes that take effect together.
 
 use crate::bounds::between;
 use crate::bytes_like::{Key, Value};
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
 
-/// Writes that take effect together, or not at all: at the end of a with statement, or by write().
+/// Writes that take effect together, or not at all, at the end of a with statement or by write().
 ///
-/// An exception within the with statement discards them. Writes go to the keyspace that the batch was made with;
-/// keyspace() gives the same batch with writes to another one.
+/// An exception within the with statement discards them. Writes go to the keyspace that the batch
+/// was made on; keyspace() returns a view of the same batch on another keyspace.
 #[pyclass(frozen, module = "cantle")]
 pub struct WriteBatch {
     store: Arc<Store>,
@@ -32,16 +32,17 @@ impl WriteBatch {
         self.own.part.peek(|keyspace| add(&mut self.batch.lock(), keyspace))
     }
 
-    /// Whether operations go to the default keyspace of the batch's own store, which needs no word of where they go.
+    /// True if operations go to the default keyspace of the batch's own store. They need no
+    /// keyspace then.
     #[inline]
     fn is_default(&self, space: &Space) -> bool {
         space.is_default && Arc::ptr_eq(space.store(), &self.store)
     }
 
-    /// Writes what there is; afterwards the batch is empty, if it succeeded.
+    /// Writes the operations. The batch is empty afterwards if that succeeded.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let batch = std::mem::take(&mut *self.batch.lock());
-        // Its keys and values are shared, not copied.
+        // The clone shares keys and values.
         let again = batch.clone();
         let options = write_options(self.durability);
         let mut took_place = false;
@@ -59,14 +60,14 @@ impl WriteBatch {
     }
 }
 
-/// Options with or without a wish.
+/// Write options with this durability, or with the store's own.
 pub fn write_options(durability: Option<Durability>) -> WriteOptions {
     durability.map_or_else(WriteOptions::new, |durability| WriteOptions::new().durability(durability))
 }
 
 #[pymethods]
 impl WriteBatch {
-    /// The same batch with writes to another keyspace.
+    /// A view of the same batch on another keyspace.
     #[pyo3(signature = (keyspace, /))]
     fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
         Self {
@@ -107,7 +108,8 @@ impl WriteBatch {
         })
     }
 
-    /// Removes every key from start to stop, which is not included; without one, to that end.
+    /// Removes every key from start to stop. stop is excluded. None stands for the end of the
+    /// keyspace.
     #[pyo3(signature = (start=None, stop=None))]
     fn delete_range(
         &self,
@@ -132,12 +134,12 @@ impl WriteBatch {
         self.batch.lock().len()
     }
 
-    /// A batch is a thing even while it is empty.
+    /// True, also for an empty batch.
     fn __bool__(&self) -> bool {
         true
     }
 
-    /// Forgets the writes.
+    /// Discards the writes.
     fn clear(&self) {
         self.batch.lock().clear();
     }

@@ -1,4 +1,4 @@
-//! Which keys a range is of.
+//! The keys of a range, from the arguments that describe it.
 
 use crate::bytes_like::Key;
 use crate::comparator::PythonOrder;
@@ -16,11 +16,11 @@ pub type Bounds = (End<Vec<u8>>, End<Vec<u8>>);
 /// A range as the library takes it.
 pub enum Keys {
     Between(Bounds),
-    /// Under an order of Python's, where what starts alike need not lie together.
+    /// Under an order of Python, in which keys with a common prefix need not be neighbours.
     Prefix(Vec<u8>),
 }
 
-/// How a range was asked for.
+/// Arguments that describe a range.
 #[derive(Default)]
 pub struct Asked<'py> {
     pub start: Option<Bound<'py, PyAny>>,
@@ -42,14 +42,15 @@ impl Asked<'_> {
         }
         if prefix.is_instance_of::<PyTuple>() || !matches!(between, (End::Unbounded, End::Unbounded)) {
             return Err(errors::invalid(
-                "in an order of its own a keyspace has prefixes of bytes only, and without start and stop",
+                "in a keyspace with a comparator, prefix is bytes, not a tuple, and excludes start and stop",
             ));
         }
         Ok(Keys::Prefix(first))
     }
 }
 
-/// The keys between two, of which either may be missing. An order of Python's must know what to do with them.
+/// The keys between two ends, either of which may be open. An order of Python must be able to
+/// compare them.
 pub fn between(
     order: Option<&Arc<PythonOrder>>,
     start: Option<&Bound<'_, PyAny>>,
@@ -66,8 +67,8 @@ pub fn between(
     Ok((end(start, include_start)?, end(stop, include_stop)?))
 }
 
-/// From the prefix itself to the first key after all that have it. The tuples that begin with a tuple are not quite the keys
-/// that begin with its bytes.
+/// The prefix itself, and the first key after all keys with the prefix. The tuples that begin with
+/// a tuple are not exactly the keys that begin with its bytes.
 fn with_prefix(prefix: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Option<Vec<u8>>)> {
     if let Ok(tuple) = prefix.cast::<PyTuple>() {
         let keys = key::range_of(&composite::parts(tuple)?);
@@ -78,7 +79,7 @@ fn with_prefix(prefix: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Option<Vec<u8>>)
     Ok((first, end))
 }
 
-/// The first key after all that begin with `prefix`; `None` if there is none.
+/// The first key after all keys that begin with `prefix`; `None` if there is none.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
@@ -86,7 +87,7 @@ pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// What two ranges of bytewise order have in common.
+/// The intersection of two ranges in bytewise order.
 fn narrow(between: Bounds, first: Vec<u8>, end: Option<Vec<u8>>) -> Bounds {
     let (start, stop) = between;
     let start = match start {

@@ -1,11 +1,12 @@
-//! Keys and values as arguments: `bytes` as they are, other bytes-like objects copied, tuples as composite keys.
+//! Keys and values as arguments: `bytes` are borrowed, other bytes-like objects copied, tuples
+//! encoded as composite keys.
 
 use crate::composite;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString, PyTuple};
 
-/// What an argument lends, or a copy of it.
+/// Bytes that are borrowed from an argument, or a copy of them.
 pub enum Data<'a> {
     Lent(&'a [u8]),
     Copied(Vec<u8>),
@@ -22,7 +23,8 @@ impl AsRef<[u8]> for Data<'_> {
 }
 
 impl<'a> Data<'a> {
-    /// Bytes, which cannot change, are lent. Anything else may change while the interpreter is not held.
+    /// Borrows `bytes`, which cannot change. Copies anything else, which may change while the
+    /// interpreter lock is released.
     #[inline]
     fn of(object: Borrowed<'a, '_, PyAny>) -> PyResult<Option<Self>> {
         match <&[u8]>::extract(object) {
@@ -39,12 +41,12 @@ impl<'a> Data<'a> {
     }
 }
 
-/// What an object with a buffer has in it, as its bytes lie in memory.
+/// The bytes of an object with a buffer, in the order of its memory.
 fn copied(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<u8>>> {
     if let Ok(array) = object.cast::<PyByteArray>() {
         return Ok(Some(array.to_vec()));
     }
-    // The only way to any other buffer that the stable interface of Python 3.9 has.
+    // The stable ABI of Python 3.9 has no other way to a buffer.
     let Ok(view) = PyMemoryView::from(object) else { return Ok(None) };
     let bytes = view.call_method0("tobytes")?;
     Ok(Some(bytes.cast::<PyBytes>()?.as_bytes().to_vec()))
@@ -105,7 +107,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Value<'a> {
     }
 }
 
-/// A byte string that Python gets.
+/// A bytes object for Python.
 #[inline]
 pub fn bytes(py: Python<'_>, bytes: &[u8]) -> Py<PyAny> {
     PyBytes::new(py, bytes).into_any().unbind()

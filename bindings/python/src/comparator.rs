@@ -1,11 +1,14 @@
-//! Orders of keys that are written in Python.
+//! Orders of keys that are Python functions.
 //!
-//! The library asks a comparator from any of its threads and expects an answer. A function of Python may raise instead, if only
-//! because a signal arrived while it ran: then it is asked again. If it answers, the answer counts, and what was raised is raised
-//! by the operation that the comparison was for, once that is done; where there is none, as in the background, it goes to
-//! `sys.unraisablehook`. If it does not, the order has failed, which the library is told: nothing of what it was asked for
-//! is written, and the store is read-only. Keys that the function cannot compare with themselves are refused
-//! before the store sees them ([`PythonOrder::admit`]), so that one it was not made for does not end up somewhere.
+//! The library calls a comparator from any of its threads and needs an answer. A Python function
+//! may raise instead, if only because a signal arrived while it ran; it is then called again. If a
+//! later call answers, the answer counts, and the operation that needed the comparison raises the
+//! exception once it is done. A comparison in the background has no such operation; its exception
+//! goes to
+//! `sys.unraisablehook`. If no call answers, the order has failed: the library writes nothing of
+//! the operation, and the store becomes read-only. A key that the function cannot compare with
+//! itself is refused before the store sees it ([`PythonOrder::admit`]), so no key of a foreign kind
+//! gets a place.
 
 use crate::errors;
 use pyo3::exceptions::PyTypeError;
@@ -15,28 +18,28 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// How often a function is asked for one answer. More than one signal seldom arrives within one comparison.
+/// Calls of a function for one answer. More than one signal seldom arrives within one comparison.
 const ATTEMPTS_MAX: usize = 4;
 
 thread_local! {
-    /// How many comparisons this thread is in.
+    /// Number of comparisons that this thread is in.
     static RUNNING: Cell<u32> = const { Cell::new(0) };
-    /// Whether an operation waits for what this thread does, and can raise.
+    /// True while this thread runs an operation that can raise an exception of a comparison.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Whether this thread is being asked for an order right now.
+/// True while this thread runs a comparator.
 pub fn is_running() -> bool {
     RUNNING.get() > 0
 }
 
-/// What a comparison raised since it was last asked.
+/// Takes the exception that a comparison of this thread has raised.
 pub fn take_raised() -> Option<PyErr> {
     RAISED.take()
 }
 
-/// The time of an operation that raises what its comparisons raise.
+/// Scope of an operation that raises the exceptions of its comparisons.
 pub struct Scope {
     before: Option<bool>,
 }
@@ -88,7 +91,8 @@ impl PythonOrder {
         }
     }
 
-    /// Keeps what a comparison raised for the operation that it was for, or shows it where nobody waits.
+    /// Keeps an exception for the operation that needed the comparison, or reports it if there is
+    /// none.
     fn hold_back(&self, py: Python<'_>, raised: PyErr) {
         if !EXPECTED.get() {
             return raised.write_unraisable(py, Some(self.function.bind(py)));
@@ -98,7 +102,7 @@ impl PythonOrder {
         });
     }
 
-    /// Refuses a key that the order does not know what to do with.
+    /// Refuses a key that the function cannot compare with itself.
     pub fn admit(&self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
         match self.call(py, key, key)? {
             Ordering::Equal => Ok(()),
@@ -140,7 +144,7 @@ impl cantle::Comparator for PythonOrder {
         answer.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
     }
 
-    /// Nothing is known of the function.
+    /// The function may take different keys for equal.
     fn equal_is_identical(&self) -> bool {
         false
     }

@@ -19,13 +19,14 @@ struct Under {
     value: Vec<u8>,
 }
 
-/// A position among the pairs of a range, as of one moment. Every movement says whether there is a pair under it.
+/// A movable position among the pairs of a range, as they were when the cursor was made. Every
+/// movement returns True if the cursor is at a pair afterwards.
 #[pyclass(frozen, module = "cantle")]
 pub struct Cursor {
     part: Part<Mutex<cantle::Cursor>>,
     keyspace: Arc<str>,
     order: Option<Arc<PythonOrder>>,
-    /// Locked for moments, and never waited under.
+    /// Held for moments; its holder never waits.
     under: Mutex<Under>,
 }
 
@@ -70,7 +71,7 @@ impl Cursor {
 
 #[pymethods]
 impl Cursor {
-    /// To the first pair at or after key.
+    /// Moves to the first pair at or after key.
     #[pyo3(signature = (key, /))]
     fn seek(&self, py: Python<'_>, key: Key<'_>) -> PyResult<bool> {
         let key = key.as_ref();
@@ -78,22 +79,22 @@ impl Cursor {
         self.go(py, |cursor| cursor.seek(key))
     }
 
-    /// To the first pair.
+    /// Moves to the first pair.
     fn seek_to_first(&self, py: Python<'_>) -> PyResult<bool> {
         self.go(py, cantle::Cursor::seek_to_first)
     }
 
-    /// To the last pair.
+    /// Moves to the last pair.
     fn seek_to_last(&self, py: Python<'_>) -> PyResult<bool> {
         self.go(py, cantle::Cursor::seek_to_last)
     }
 
-    /// To the next pair. From nowhere (a new cursor, or one past an end) it goes nowhere.
+    /// Moves to the next pair. A cursor at no pair (a new one, or one past an end) stays there.
     fn next(&self, py: Python<'_>) -> PyResult<bool> {
         self.go(py, cantle::Cursor::next)
     }
 
-    /// To the previous pair.
+    /// Moves to the previous pair.
     fn prev(&self, py: Python<'_>) -> PyResult<bool> {
         self.go(py, cantle::Cursor::prev)
     }
@@ -113,7 +114,7 @@ impl Cursor {
         self.read(|under| PyTuple::new(py, [bytes(py, &under.key), bytes(py, &under.value)]))?.transpose()
     }
 
-    /// Lets go of the cursor's snapshot. What follows gives ClosedError.
+    /// Releases the cursor's snapshot. Later operations raise ClosedError.
     fn close(&self, py: Python<'_>) {
         self.part.release(py);
     }

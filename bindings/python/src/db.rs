@@ -1,4 +1,4 @@
-//! An open store: its default keyspace, and what concerns all of it.
+//! An open store: its default keyspace, and the operations on the whole store.
 
 use crate::comparator;
 use crate::errors;
@@ -12,10 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::path::PathBuf;
 
-/// The keyspace that a store's own operations work on.
+/// The keyspace of the operations of a store itself.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
-/// An open store. As a mapping it is its keyspace "default". Made by open(); as a context manager it closes the store at the end.
+/// An open store, made by open(). As a mapping it is its keyspace "default"; as a context manager
+/// it closes the store at the end.
 #[pyclass(frozen, extends = Keyspace, weakref, module = "cantle")]
 pub struct DB {
     orders: Orders,
@@ -45,7 +46,7 @@ pub fn open<'py>(
     Bound::new(py, PyClassInitializer::from(keyspace).add_subclass(DB { orders }))
 }
 
-/// A keyspace, with its order if that is one of Python's.
+/// A keyspace, with its order if the order is a Python function.
 fn keyspace(
     py: Python<'_>,
     store: &std::sync::Arc<Store>,
@@ -65,7 +66,7 @@ pub fn destroy(py: Python<'_>, path: FilePath) -> PyResult<()> {
     py.detach(|| cantle::Db::destroy(path, cantle::Options::new())).map_err(|error| errors::raise(py, &error))
 }
 
-/// Saves what is left of a damaged store: cantle.repair() has the options.
+/// Copies the readable pairs of a damaged store into a new one: cantle.repair() has the options.
 #[pyfunction]
 #[pyo3(signature = (source, target, progress=None, **options))]
 pub fn repair<'py>(
@@ -105,14 +106,14 @@ impl DB {
         self_.as_super().space.store().path.clone()
     }
 
-    /// Whether the store was closed.
+    /// True once the store was closed.
     #[getter]
     fn closed(self_: PyRef<'_, Self>) -> bool {
         self_.as_super().space.store().is_closed()
     }
 
-    /// Makes everything durable and closes the store. Its snapshots, ranges and so on give ClosedError from then on. The
-    /// second time it does nothing.
+    /// Makes everything durable and closes the store. Its snapshots, ranges, cursors and
+    /// transactions raise ClosedError from then on. A second call does nothing.
     fn close(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
         self_.as_super().space.store().clone().close(py)
     }
@@ -127,8 +128,9 @@ impl DB {
         Self::close(self_, py)
     }
 
-    /// The keyspace of this name, created if there is none. Options are those of a keyspace, as in open(): a new keyspace has them, and an
-    /// existing one takes them. Without any it keeps those that it has. One that is fixed and differs raises OptionMismatchError.
+    /// The keyspace of this name, created if there is none. Options are those of a keyspace, as in
+    /// open(): a new keyspace gets them, and an existing one is set to them. Without options an
+    /// existing keyspace keeps its own. A fixed option that differs raises OptionMismatchError.
     #[pyo3(signature = (name, **options))]
     fn keyspace(
         self_: PyRef<'_, Self>,
@@ -145,7 +147,8 @@ impl DB {
         keyspace(py, self_.as_super().space.store(), open, &self_.orders)
     }
 
-    /// Creates a keyspace; AlreadyExistsError if there is one of this name. Options are those of a keyspace, as in open().
+    /// Creates a keyspace; raises AlreadyExistsError if there is one of this name. Options are
+    /// those of a keyspace, as in open().
     #[pyo3(signature = (name, **options))]
     fn create_keyspace(
         self_: PyRef<'_, Self>,
@@ -171,23 +174,25 @@ impl DB {
         self_.as_super().space.store().with(py, |db| db.drop_keyspace(name))
     }
 
-    /// Makes everything that was written before durable.
+    /// Makes all earlier writes durable.
     fn sync(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
         self_.as_super().space.store().with(py, cantle::Db::sync)
     }
 
-    /// Writes a consistent copy of the store into a new or empty directory: a store that opens.
+    /// Writes a consistent copy of the store into a new or empty directory. The copy opens as a
+    /// store.
     #[pyo3(signature = (directory, /))]
     fn backup(self_: PyRef<'_, Self>, py: Python<'_>, directory: FilePath) -> PyResult<()> {
         self_.as_super().space.store().with(py, |db| db.backup(directory.as_ref()))
     }
 
-    /// Reads and checks every file. Damage is in the report, not raised.
+    /// Reads and checks every file. The report lists damage; damage raises no exception here.
     fn verify<'py>(self_: PyRef<'_, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         verify_report(py, &self_.as_super().space.store().with(py, cantle::Db::verify)?)
     }
 
-    /// Counters and sizes of the store and, under "keyspaces", of each keyspace, as a dict. Times are in seconds.
+    /// Counters and sizes of the store and, under "keyspaces", of each keyspace, as a dict. Times
+    /// are in seconds.
     fn stats(self_: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
         plain(py, &self_.as_super().space.store().with(py, |db| Ok(db.stats()))?)
     }

@@ -27,7 +27,8 @@ pub fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, error).map_or_else(|failed| failed, PyErr::from_value)
 }
 
-/// What an error says. What is a command there is a function here.
+/// The message of an error. A command that the library's message names becomes a function of this
+/// package.
 fn named(error: &Error) -> String {
     match error {
         Error::NotAStore { path, what, .. } if what.contains("cantle import --leveldb") => {
@@ -42,12 +43,12 @@ fn named(error: &Error) -> String {
     }
 }
 
-/// The same as an object.
+/// The exception for an error of the library, as an object.
 pub fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let message = named(error);
     let plain = |name: &str| class(py, name)?.call1((&message,));
     let system = |name: &str, errno: i32, path: &Path| class(py, name)?.call1((errno, &message, path));
-    // What failed is the class, that the write took place is in the message.
+    // The class is that of the cause; the message says that the write took place.
     let error = match error {
         Error::NotDurable { source, .. } => source,
         error => error,
@@ -109,7 +110,7 @@ pub fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyA
     })
 }
 
-/// The exception for what the system refused.
+/// The exception for an operation that the operating system refused.
 pub fn io(py: Python<'_>, error: &std::io::Error, what: &str, path: &Path) -> PyResult<PyErr> {
     let name = match error.kind() {
         std::io::ErrorKind::AlreadyExists => "AlreadyExistsError",
@@ -132,7 +133,7 @@ pub fn raise_import(py: Python<'_>, error: &cantle_import::Error) -> PyErr {
 
 fn import_exception<'py>(py: Python<'py>, error: &cantle_import::Error) -> PyResult<Bound<'py, PyAny>> {
     use cantle_import::Error as Import;
-    // What the command calls --skip-damaged is an argument here.
+    // The message names the command's flag --skip-damaged, which is an argument here.
     let message = error.to_string().replace("--skip-damaged", "skip_damaged=True");
     let plain = |name: &str| class(py, name)?.call1((&message,));
     let system = |name: &str, errno: i32, path: &Path| class(py, name)?.call1((errno, &message, path));
@@ -163,7 +164,7 @@ fn import_exception<'py>(py: Python<'py>, error: &cantle_import::Error) -> PyRes
     })
 }
 
-/// Both ends of a range of keys; `None` where it has none.
+/// Both ends of a range of keys; `None` for an open end.
 pub fn bounds<'py>(
     py: Python<'py>,
     keys: &(KeyBound<Vec<u8>>, KeyBound<Vec<u8>>),
@@ -175,7 +176,7 @@ pub fn bounds<'py>(
     (end(&keys.0), end(&keys.1)).into_pyobject(py)
 }
 
-/// An error of the binding's own.
+/// An error that the binding itself raises.
 fn own(name: &'static str, message: String) -> PyErr {
     let made = Python::try_attach(|py| class(py, name)?.call1((message,)).map(PyErr::from_value));
     match made {
@@ -184,13 +185,13 @@ fn own(name: &'static str, message: String) -> PyErr {
     }
 }
 
-/// What was used is closed.
+/// The exception for an operation on a closed object; `what` names it.
 #[cold]
 pub fn closed(what: &str) -> PyErr {
     own("ClosedError", format!("the {what} is closed"))
 }
 
-/// This process has a store only because it was forked.
+/// The exception for a store that this process has only because it was forked.
 #[cold]
 pub fn forked(path: &Path) -> PyErr {
     let path = path.display();
@@ -202,7 +203,7 @@ pub fn forked(path: &Path) -> PyErr {
     )
 }
 
-/// An argument of the right type, but no good.
+/// The exception for an argument of the right type and a wrong value.
 #[cold]
 pub fn invalid(message: &str) -> PyErr {
     own("InvalidArgumentError", message.to_owned())

@@ -1,4 +1,5 @@
-//! The iterator of `cantle.plyvel`: a position between pairs, which steps over one in either direction and gives it.
+//! The iterator of `cantle.plyvel`: a position between pairs. A step in either direction passes
+//! over one pair and returns it.
 
 use crate::bytes_like::bytes;
 use crate::comparator::PythonOrder;
@@ -10,14 +11,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 use std::sync::Arc;
 
-/// Where between pairs.
+/// A position between pairs.
 #[derive(Clone, Copy)]
 enum Place {
     Start,
     Stop,
     /// Directly before the pair under the cursor.
     Before,
-    /// Directly after it.
+    /// Directly after the pair under the cursor.
     After,
 }
 
@@ -27,7 +28,7 @@ struct Position {
 }
 
 impl Position {
-    /// Steps over the next pair, which is then under the cursor; says whether there is one.
+    /// Steps over the next pair, which is then under the cursor. False if there is none.
     fn forward(&mut self) -> cantle::Result<bool> {
         let found = match self.place {
             Place::Start => self.cursor.seek_to_first()?,
@@ -39,7 +40,7 @@ impl Position {
         Ok(found)
     }
 
-    /// The same for the one before.
+    /// Steps back over the previous pair. False if there is none.
     fn backward(&mut self) -> cantle::Result<bool> {
         let found = match self.place {
             Place::Stop => self.cursor.seek_to_last()?,
@@ -60,7 +61,7 @@ pub struct Gap {
     reverse: bool,
     include_key: bool,
     include_value: bool,
-    /// Of a prefixed_db: what its keys do not show.
+    /// The prefix of a prefixed_db, which yielded keys do not show.
     prefix: Vec<u8>,
 }
 
@@ -121,12 +122,12 @@ impl Gap {
         self.step(py, !self.reverse)
     }
 
-    /// Steps back over one entry and returns it; raises StopIteration at the beginning.
+    /// Steps back over one entry and returns it. Raises StopIteration at the beginning.
     fn prev(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.step(py, self.reverse)?.ok_or_else(|| pyo3::exceptions::PyStopIteration::new_err(()))
     }
 
-    /// Goes directly before the first entry at or after target, within the iterator's range.
+    /// Moves directly before the first entry at or after target, within the iterator's range.
     #[pyo3(signature = (target))]
     fn seek(&self, py: Python<'_>, target: &Bound<'_, PyBytes>) -> PyResult<()> {
         let target = [&self.prefix[..], target.as_bytes()].concat();
@@ -139,12 +140,12 @@ impl Gap {
         })
     }
 
-    /// Goes before the first entry of the range.
+    /// Moves before the first entry of the range.
     fn seek_to_start(&self, py: Python<'_>) -> PyResult<()> {
         self.place(py, Place::Start)
     }
 
-    /// Goes after the last entry of the range.
+    /// Moves after the last entry of the range.
     fn seek_to_stop(&self, py: Python<'_>) -> PyResult<()> {
         self.place(py, Place::Stop)
     }

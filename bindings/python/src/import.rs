@@ -1,4 +1,4 @@
-//! Stores that LevelDB wrote, copied into new ones.
+//! Import of LevelDB stores into new stores.
 
 use crate::comparator;
 use crate::errors;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
 
-/// Copies a store of LevelDB's: cantle.import_leveldb() has the options.
+/// Copies a LevelDB store into a new store: cantle.import_leveldb() has the options.
 #[pyfunction]
 #[pyo3(signature = (source, destination, progress=None, skip_damaged=false, log_memory=None, **options))]
 pub fn import_leveldb<'py>(
@@ -27,7 +27,7 @@ pub fn import_leveldb<'py>(
     let keyspace = given.text("keyspace")?;
     let mut import = Import::new().skip_damaged(skip_damaged);
     if let Some(name) = keyspace {
-        // The options of a keyspace are those of this one.
+        // Options of a keyspace go to this keyspace, not to the default one.
         let (options, keyspace_options) = given.split(&orders)?;
         import = import.options(options).keyspace(&name, keyspace_options);
     } else {

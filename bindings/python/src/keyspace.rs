@@ -24,11 +24,11 @@ use std::ffi::OsStr;
 use std::ops::Bound as End;
 use std::sync::Arc;
 
-/// What several objects share of a keyspace.
+/// A keyspace as several Python objects share it.
 #[derive(Clone)]
 pub struct Space {
     pub part: Arc<Part<cantle::Keyspace>>,
-    /// Its order, if that is one of Python's.
+    /// The order of its keys, if that is a Python function.
     pub order: Option<Arc<PythonOrder>>,
     /// True for the keyspace that a store's own operations work on.
     pub is_default: bool,
@@ -50,13 +50,13 @@ impl Space {
     }
 }
 
-/// What a mapping raises for a key that it does not have.
+/// The exception of a mapping for a key that it does not have.
 #[cold]
 pub fn missing(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
 }
 
-/// What becomes of a key whose value was looked at.
+/// Decision on a key after its value was read.
 enum Change {
     Keep,
     Put(Vec<u8>),
@@ -65,8 +65,8 @@ enum Change {
 
 /// A named, ordered map from bytes to bytes within a store.
 ///
-/// Keys are bytes-like, up to 1 MiB, or tuples, which are encoded (see encode_key); values are bytes-like, up to 1 GiB.
-/// Every method may be called from any thread.
+/// Keys are bytes-like, up to 1 MiB, or tuples, which are encoded (see encode_key); values are
+/// bytes-like, up to 1 GiB. Every method may be called from any thread.
 #[pyclass(frozen, subclass, weakref, module = "cantle")]
 pub struct Keyspace {
     pub space: Space,
@@ -127,7 +127,7 @@ impl Keyspace {
         Bound::new(py, self.list(py, &Asked::default(), &Listing::new(false, None)?)?)
     }
 
-    /// Changes a key's value to what `decide` makes of it, atomically. `decide` may run several times.
+    /// Replaces a key's value as `decide` says, atomically. `decide` may run several times.
     fn change<T>(
         &self,
         py: Python<'_>,
@@ -155,13 +155,13 @@ impl Keyspace {
         &self.space.name
     }
 
-    /// The name of its order: that of a comparator, or "cantle.bytewise".
+    /// The name of the keyspace's order: the name of a comparator, or "cantle.bytewise".
     #[getter]
     fn comparator(&self) -> PyResult<String> {
         self.space.part.peek(|keyspace| keyspace.comparator_name().to_owned())
     }
 
-    /// Bytes of the application's own that are kept with the keyspace; at most 64 KiB. Durable once set.
+    /// Bytes that the application stores with the keyspace; at most 64 KiB. Durable once set.
     #[getter]
     fn get_metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let metadata = self.space.part.with(py, |keyspace| Ok(keyspace.metadata()))?;
@@ -180,7 +180,8 @@ impl Keyspace {
         Ok(self.read(py, key.as_ref())?.map(|value| bytes(py, &value)).or(default))
     }
 
-    /// Stores a pair. durability asks for more than the store's: "process" or "sync".
+    /// Stores a pair. durability, "process" or "sync", asks for more than the store's own
+    /// durability.
     #[pyo3(signature = (key, value, *, durability=None))]
     fn put(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>, durability: Option<&str>) -> PyResult<()> {
         self.write(py, key.as_ref(), Some(value.as_ref()), durability)
@@ -201,7 +202,7 @@ impl Keyspace {
         self.write(py, key.as_ref(), Some(value.as_ref()), None)
     }
 
-    /// As of a dict: KeyError if the key is not there. delete() does not look.
+    /// As for a dict: raises KeyError if there is no such key. delete() does not check.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = key.extract::<Key<'_>>()?;
         self.change(py, bytes.as_ref(), |old| match old {
@@ -220,28 +221,28 @@ impl Keyspace {
         self.all(py)?.call_method0("only_keys").map(Bound::unbind)
     }
 
-    /// All keys in order, as of now.
+    /// All keys in order, at this moment.
     fn keys(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.__iter__(py)
     }
 
-    /// All values in the order of their keys, as of now.
+    /// All values in the order of their keys, at this moment.
     fn values(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.all(py)?.call_method0("only_values").map(Bound::unbind)
     }
 
-    /// All pairs in order, as of now.
+    /// All pairs in order, at this moment.
     fn items(&self, py: Python<'_>) -> PyResult<Range> {
         self.list(py, &Asked::default(), &Listing::new(false, None)?)
     }
 
-    /// Replaces the key's value by what change makes of it, atomically, and returns that; None stands for no value, before
-    /// and after. An exception of change leaves everything as it is. change may be called several times, and must not write
-    /// to the key by itself.
+    /// Replaces the key's value by change(value), atomically, and returns the new value. None
+    /// stands for no value, as argument and as result. An exception of change leaves everything as
+    /// it is. change may be called several times, and must not write to the key by itself.
     #[pyo3(signature = (key, change, /))]
     fn update(&self, py: Python<'_>, key: Key<'_>, change: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
         if !change.is_callable() {
-            return Err(PyTypeError::new_err("what changes a value is a function of the old one"));
+            return Err(PyTypeError::new_err("change is a function of the old value"));
         }
         self.change(py, key.as_ref(), |old| {
             let had = old.is_some();
@@ -255,8 +256,8 @@ impl Keyspace {
         })
     }
 
-    /// Removes the key and returns its value, atomically. Without the key it returns default, or raises KeyError if there
-    /// is none.
+    /// Removes the key and returns its value, atomically. If there is no such key it returns
+    /// default, or raises KeyError if no default was given.
     #[pyo3(signature = (key, *default))]
     fn pop(
         &self,
@@ -277,7 +278,7 @@ impl Keyspace {
         })
     }
 
-    /// The key's value; if it has none, it gets value, and that is returned. Atomic.
+    /// Returns the key's value. A key without a value gets value, which is returned. Atomic.
     #[pyo3(signature = (key, value, /))]
     fn setdefault(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<Py<PyAny>> {
         self.change(py, key.as_ref(), |old| {
@@ -288,12 +289,13 @@ impl Keyspace {
         })
     }
 
-    /// Stores a pair, unless the key has a value, atomically; returns True if it had none.
+    /// Stores a pair unless the key has a value, atomically. Returns True if the pair was stored.
     fn insert_if_absent(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<bool> {
         self.compare_and_swap(py, key, None, Some(value))
     }
 
-    /// Replaces the key's value by new if it is expected, atomically; None stands for no value. Returns True if it was.
+    /// Replaces the key's value by new if the value equals expected, atomically. None stands for no
+    /// value. Returns True if the value was replaced.
     fn compare_and_swap(
         &self,
         py: Python<'_>,
@@ -317,7 +319,8 @@ impl Keyspace {
         Ok(self.space.part.with(py, cantle::Keyspace::last)?.map(Pair::from))
     }
 
-    /// Removes the pair with the least key and returns it, atomically, or None. Each pair is returned to one caller.
+    /// Removes the pair with the least key and returns it, atomically, or None. Each pair is
+    /// returned to one caller only.
     fn pop_first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
         Ok(self.space.part.with(py, cantle::Keyspace::pop_first)?.map(Pair::from))
     }
@@ -332,9 +335,11 @@ impl Keyspace {
         self.space.part.with(py, cantle::Keyspace::len_estimate)
     }
 
-    /// The pairs from start to stop in key order, as of now; stop is not included, unless include_stop says so.
+    /// The pairs from start to stop in key order, at this moment. stop is excluded unless
+    /// include_stop is true.
     ///
-    /// With prefix: those whose keys begin with it. A tuple is a prefix of the tuples that begin with its parts.
+    /// With prefix: the pairs whose keys begin with it. A tuple is a prefix of the tuples that
+    /// begin with its parts.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None,
         include_start=true, include_stop=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
@@ -353,7 +358,7 @@ impl Keyspace {
         self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
-    /// The pairs whose keys begin with prefix, as of now.
+    /// The pairs whose keys begin with prefix, at this moment.
     #[pyo3(signature = (prefix, *, reverse=false, limit=None))]
     fn prefix<'py>(
         &self,
@@ -366,7 +371,8 @@ impl Keyspace {
         self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
-    /// A cursor over the keys from start to stop, as of now. Its first movement gives it a place.
+    /// A cursor over the keys from start to stop, at this moment. A new cursor is at no pair until
+    /// a seek.
     #[pyo3(signature = (start=None, stop=None, *, include_start=true, include_stop=false))]
     fn cursor(
         &self,
@@ -380,7 +386,8 @@ impl Keyspace {
         self.space.part.with(py, |keyspace| Ok(Cursor::new(&self.space, keyspace.cursor(keys))))
     }
 
-    /// Removes every key from start to stop, which is not included; without one, to that end. Atomic.
+    /// Removes every key from start to stop, atomically. stop is excluded. None stands for the end
+    /// of the keyspace.
     #[pyo3(signature = (start=None, stop=None))]
     fn delete_range(
         &self,
@@ -392,7 +399,7 @@ impl Keyspace {
         self.space.part.with(py, |keyspace| keyspace.delete_range(keys))
     }
 
-    /// About how many bytes on disk the keys from start to stop take, garbage included. Reads no pairs.
+    /// Approximate bytes on disk of the keys from start to stop, garbage included. Reads no pairs.
     #[pyo3(signature = (start=None, stop=None))]
     fn approximate_bytes(
         &self,
@@ -404,7 +411,8 @@ impl Keyspace {
         self.space.part.with(py, |keyspace| keyspace.approximate_bytes(keys))
     }
 
-    /// Sorts and cleans everything from start to stop, now. Never needed.
+    /// Rewrites the keys from start to stop now, sorted and without garbage. The store does so by
+    /// itself when it is due, so no program needs this call.
     #[pyo3(signature = (start=None, stop=None))]
     fn compact_range(
         &self,
@@ -416,7 +424,7 @@ impl Keyspace {
         self.space.part.with(py, |keyspace| keyspace.compact_range(keys))
     }
 
-    /// The key ranges that the layout manages, in the order of keys: a dict for each.
+    /// The key ranges that the layout manages, in key order: a dict for each.
     fn regions(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let regions = self.space.part.with(py, |keyspace| keyspace.regions())?;
         let dicts = plain(py, &regions)?;
@@ -431,7 +439,7 @@ impl Keyspace {
         plain(py, &self.space.part.with(py, |keyspace| Ok(keyspace.stats()))?)
     }
 
-    /// A batch whose writes take effect together at the end of its with statement.
+    /// A batch of writes that take effect together at the end of its with statement.
     #[pyo3(signature = (*, durability=None))]
     fn write_batch(&self, durability: Option<&str>) -> PyResult<WriteBatch> {
         self.space.store().check()?;
@@ -439,21 +447,22 @@ impl Keyspace {
         Ok(WriteBatch::new(self.space.store().clone(), self.space.clone(), durability))
     }
 
-    /// The store as it is now, for as long as the snapshot is open.
+    /// The store as it is now, until the snapshot is closed.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let store = self.space.store();
         store.with(py, |db| Ok(Snapshot::new(store, self.space.clone(), db.snapshot())))
     }
 
-    /// A transaction, which is committed at the end of its with statement.
+    /// A transaction. The end of its with statement commits it.
     #[pyo3(signature = (*, durability=None))]
     fn transaction(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Transaction> {
         let durability = durability.map(self::durability).transpose()?;
         Transaction::begin(py, self.space.store(), self.space.clone(), durability)
     }
 
-    /// Calls run with a transaction and commits it, again and again until it has met no conflict; returns what the last call
-    /// returned. run should have no effects but on the transaction. Its exceptions roll back and are passed on.
+    /// Calls run with a transaction and commits it; repeats both until the commit meets no
+    /// conflict. Returns the result of the last call. run should have no effects except on the
+    /// transaction. An exception of run rolls back and is raised.
     #[pyo3(signature = (run, /, *, durability=None))]
     fn transact(
         &self,
@@ -467,7 +476,7 @@ impl Keyspace {
             let transaction = Bound::new(py, transaction)?;
             let returned = run.call1((&transaction,));
             let transaction = transaction.get();
-            // Its state decides on another run, whatever came of the call.
+            // The transaction's state decides on another run, not the result of the call.
             if transaction.has_conflicted() {
                 return Ok(None);
             }
@@ -475,20 +484,20 @@ impl Keyspace {
                 transaction.rollback(py);
                 return returned.map(|object| Some(object.unbind()));
             };
-            // It may have ended itself.
+            // `run` may have committed or rolled back.
             let is_done = transaction.is_over() || transaction.try_commit(py)?;
             Ok(is_done.then(|| returned.unbind()))
         })
     }
 
-    /// For cantle.plyvel: a batch of writes to keys behind a prefix.
+    /// For cantle.plyvel: a batch that puts a prefix before each key.
     #[pyo3(signature = (prefix, transaction, sync, /))]
     fn _plyvel_batch(&self, prefix: &[u8], transaction: bool, sync: bool) -> PyResult<PlyvelBatch> {
         self.space.store().check()?;
         Ok(PlyvelBatch::new(self.space.clone(), prefix.to_vec(), transaction, sync))
     }
 
-    /// For cantle.plyvel: pairs between two ends, in either direction.
+    /// For cantle.plyvel: an iterator over pairs between two ends, in either direction.
     #[pyo3(signature = (start, stop, include_start, include_stop, flags, cut, snapshot, /))]
     #[expect(clippy::too_many_arguments, reason = "called in one place")]
     fn _gap(

@@ -1,5 +1,5 @@
-//! What `cantle.plyvel` has in common with LevelDB's interfaces in C and C++: a repair that leaves the store where it was, and the budget that
-//! LevelDB's options come to.
+//! Functions that `cantle.plyvel` shares with LevelDB's interfaces in C and C++: a repair in place,
+//! and the memory budget for LevelDB's options.
 
 use crate::comparator;
 use crate::errors;
@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Repairs a store in its place: cantle.plyvel.repair_db() has the options.
+/// Repairs a store in place: cantle.plyvel.repair_db() has the options.
 #[pyfunction]
 #[pyo3(signature = (path, **options))]
 pub fn repair_in_place(py: Python<'_>, path: FilePath, options: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
@@ -35,7 +35,8 @@ pub fn repair_in_place(py: Python<'_>, path: FilePath, options: Option<&Bound<'_
     })
 }
 
-/// The memory budget that the environment says, or else write buffer and cache come to; None for what Cantle takes by itself.
+/// The memory budget from the environment, else from write buffer and cache; None for Cantle's
+/// default.
 #[pyfunction]
 #[pyo3(signature = (write_buffer_size, lru_cache_size, /))]
 pub fn leveldb_memory_budget(

@@ -1,8 +1,9 @@
 //! `cantle._cantle`: the part of the Python package that is written in Rust.
 //!
-//! [`slot`] and [`store`] see to it that nothing outlives its store, and that nothing happens in a forked process; each other
-//! module is one class or one conversion. Every call of the library runs detached from the interpreter, since it may read files,
-//! wait for others, or call a comparator that needs the interpreter in another thread.
+//! [`slot`] and [`store`] ensure that no object outlives its store, and that nothing happens in a
+//! forked process. Each other module is one class or one conversion. Every call of the library runs
+//! detached from the interpreter: the call may read files, wait for other threads, or call a
+//! comparator that needs the interpreter in another thread.
 
 mod batch;
 mod bounds;
@@ -66,7 +67,8 @@ mod _cantle {
     #[pymodule_export]
     use super::transaction::Transaction;
 
-    /// A child of a fork has a store's memory, but not its threads, and not its files for itself: objects notice.
+    /// A forked child has a copy of a store's memory, but none of its threads, and shares its files
+    /// with the parent. Objects check for that.
     #[pymodule_init]
     fn watch_forks(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         Process::watched()?;

@@ -1,5 +1,6 @@
-//! Options by name. `cantle/__init__.py` and the stubs have them with their types; the library's `Options` and `KeyspaceOptions`
-//! say what each does.
+//! Options by name. `cantle/__init__.py` and `cantle/types.py` have their types; the library's
+//! `Options` and
+//! `KeyspaceOptions` document them.
 
 use crate::comparator::PythonOrder;
 use crate::errors;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The orders that a store was opened with, by name.
+/// The comparators of a store, by name.
 pub type Orders = HashMap<String, Arc<PythonOrder>>;
 
 /// Memory and background threads that several stores share: pass it to open as `resources`.
@@ -45,14 +46,14 @@ impl Resources {
     }
 }
 
-/// Options of a store as they were given.
+/// Keyword arguments that are options of a store.
 pub struct Given<'py> {
     options: Option<Bound<'py, PyDict>>,
 }
 
 impl<'py> Given<'py> {
     pub fn new(options: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
-        // Taken out one by one, so that what is left is what nobody knows.
+        // Known options are taken out one by one; the rest is unknown.
         Ok(Self { options: options.map(|options| options.copy()).transpose()? })
     }
 
@@ -90,7 +91,7 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// Refuses what was not asked for.
+    /// Refuses options that were not taken.
     pub fn finish(&self) -> PyResult<()> {
         match self.options.as_ref().and_then(|options| options.keys().iter().next()) {
             Some(name) => Err(PyTypeError::new_err(format!("there is no option {name}"))),
@@ -111,14 +112,14 @@ impl<'py> Given<'py> {
         given.iter().map(order).collect()
     }
 
-    /// Those of the store, and the order of its default keyspace.
+    /// Options of the store, and the order of its default keyspace.
     pub fn store(&self, orders: &Orders) -> PyResult<(Options, Option<Arc<PythonOrder>>)> {
         let options = self.store_alone(orders)?;
         let (keyspace, order) = self.keyspace(orders)?;
         Ok((options.default_keyspace(keyspace), order))
     }
 
-    /// Those of the store, and those of a keyspace other than the default one.
+    /// Options of the store, and options of a keyspace other than the default one.
     pub fn split(&self, orders: &Orders) -> PyResult<(Options, KeyspaceOptions)> {
         Ok((self.store_alone(orders)?, self.keyspace(orders)?.0))
     }
@@ -170,7 +171,7 @@ impl<'py> Given<'py> {
         Ok(options)
     }
 
-    /// Those of a keyspace, and its order if one is named.
+    /// Options of a keyspace, and its order if one is named.
     pub fn keyspace(&self, orders: &Orders) -> PyResult<(KeyspaceOptions, Option<Arc<PythonOrder>>)> {
         let mut options = KeyspaceOptions::new();
         if let Some(layout) = self.text("layout")? {
@@ -223,7 +224,7 @@ fn one_of<T: Copy>(option: &str, given: &str, known: &[(&str, T)]) -> PyResult<T
     })
 }
 
-/// A whole number from `least` on.
+/// A whole number, at least `least`.
 pub fn whole(name: &str, value: &Bound<'_, PyAny>, least: u64) -> PyResult<u64> {
     if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
         return Err(wrong_type(name, "an int", value));

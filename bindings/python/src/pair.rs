@@ -24,7 +24,7 @@ impl From<(cantle::Key, cantle::Value)> for Pair {
     }
 }
 
-/// The pair that `find` gives for a keyspace of a snapshot or a transaction.
+/// The pair that `find` returns for a keyspace of a snapshot or a transaction.
 pub fn end<T: Send + Sync + 'static>(
     py: Python<'_>,
     part: &Part<T>,

@@ -18,7 +18,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for FilePath {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        // Bytes that are not valid in the file system's encoding become surrogates, and bytes again below.
+        // Bytes that are not valid in the file system's encoding become surrogates, and bytes again
+        // below.
         let text = PyModule::import(object.py(), "os")?.getattr("fsdecode")?.call1((object,))?;
         let path: OsString = text.extract()?;
         if path.as_encoded_bytes().contains(&0) {

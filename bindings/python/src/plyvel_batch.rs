@@ -10,7 +10,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-/// What a write batch of LevelDB begins with.
+/// Size of the header of a LevelDB write batch.
 const HEADER_BYTES: usize = 12;
 
 /// Writes that take effect together. Made by `cantle.plyvel`.
@@ -27,7 +27,7 @@ pub struct PlyvelBatch {
 #[derive(Clone)]
 struct Writes {
     batch: cantle::WriteBatch,
-    /// What they would take in LevelDB.
+    /// Size of the batch in LevelDB's encoding.
     bytes: usize,
 }
 
@@ -37,7 +37,7 @@ impl Default for Writes {
     }
 }
 
-/// The bytes of data behind its length in seven bits a byte.
+/// Size of data and of its length, which is encoded with seven bits a byte.
 fn prefixed_bytes(data: &[u8]) -> usize {
     let bits = usize::BITS - data.len().leading_zeros();
     data.len() + (bits as usize).div_ceil(7).max(1)
@@ -49,7 +49,7 @@ impl PlyvelBatch {
         Self { space, prefix, transaction, options, writes: Mutex::default() }
     }
 
-    /// The key, with the prefix if there is one.
+    /// Runs `run` on the key with the prefix.
     fn with_key<T>(&self, key: &Bound<'_, PyAny>, run: impl FnOnce(&[u8]) -> PyResult<T>) -> PyResult<T> {
         let Ok(key) = key.cast::<PyBytes>() else {
             let given = key.get_type().name()?;
@@ -76,7 +76,7 @@ impl PlyvelBatch {
         })
     }
 
-    /// Deletes a key, if it is there.
+    /// Deletes a key, if there is one.
     fn delete(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         self.space.store().check()?;
         self.with_key(key, |key| {
@@ -88,10 +88,10 @@ impl PlyvelBatch {
         })
     }
 
-    /// Adds the writes of another batch, as they are there.
+    /// Adds the writes of another batch, with their prefixes as they are.
     fn append(&self, source: &Bound<'_, Self>) -> PyResult<()> {
         self.space.store().check()?;
-        // It may be this one.
+        // `source` may be this batch, so its lock is released before the other is taken.
         let added = source.get().writes.lock().clone();
         let mut writes = self.writes.lock();
         writes.batch.append(&added.batch);
@@ -99,14 +99,14 @@ impl PlyvelBatch {
         Ok(())
     }
 
-    /// Forgets the writes.
+    /// Discards the writes.
     fn clear(&self) -> PyResult<()> {
         self.space.store().check()?;
         *self.writes.lock() = Writes::default();
         Ok(())
     }
 
-    /// How many bytes the batch would have in LevelDB.
+    /// The size in bytes that the batch would have in LevelDB.
     fn approximate_size(&self) -> PyResult<usize> {
         self.space.store().check()?;
         Ok(self.writes.lock().bytes)
@@ -114,7 +114,7 @@ impl PlyvelBatch {
 
     /// Makes the writes take effect. They stay in the batch.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
-        // Keys and values are shared, not copied.
+        // The clone shares keys and values.
         let batch = self.writes.lock().batch.clone();
         self.space.store().with(py, |db| db.write_with(batch, self.options.clone()))
     }
@@ -129,7 +129,7 @@ impl PlyvelBatch {
         self.space.store().check()?;
         let is_raised = exception.get_item(0).is_ok_and(|raised| !raised.is_none());
         if !(self.transaction && is_raised) {
-            // Nobody needs them afterwards.
+            // The batch is empty afterwards.
             let writes = std::mem::take(&mut *self.writes.lock());
             self.space.store().with(py, |db| db.write_with(writes.batch, self.options.clone()))?;
         }

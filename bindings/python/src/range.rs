@@ -14,12 +14,14 @@ use std::sync::Arc;
 
 type Pair = (cantle::Key, cantle::Value);
 
-/// The interpreter lock is let go and taken again for so many pairs at once, at most: beyond, it does not show any more.
+/// Pairs that a range reads ahead at most. Each batch releases and takes the interpreter lock once;
+/// more than 256 pairs a batch gain nothing measurable.
 const AHEAD_PAIRS_MAX: usize = 256;
-/// And for so many bytes: what is read ahead is outside of the memory budget.
+/// Bytes that a range reads ahead at most, give or take one pair. They are not charged to the
+/// memory budget.
 const AHEAD_BYTES_MAX: usize = 256 << 10;
 
-/// In which direction, and how far.
+/// Direction and length of a range.
 pub struct Listing {
     pub reverse: bool,
     pub limit: Option<u64>,
@@ -31,7 +33,7 @@ impl Listing {
     }
 }
 
-/// What of a pair is given out.
+/// The parts of a pair that a range yields.
 #[derive(Clone, Copy)]
 struct Shape {
     keys: bool,
@@ -39,11 +41,12 @@ struct Shape {
     tuples: bool,
 }
 
-/// What was read and not given out yet. Locked for moments, in which nothing is waited for and no Python runs.
+/// Pairs that were read and not yielded yet. Locked for moments, in which its holder neither waits
+/// nor runs Python.
 struct Ahead {
     pairs: VecDeque<Pair>,
     error: Option<cantle::Error>,
-    /// Pairs that were given out.
+    /// Pairs that were yielded.
     yielded: u64,
     /// Pairs that may still be read from the store.
     left: u64,
@@ -52,10 +55,11 @@ struct Ahead {
     shape: Shape,
 }
 
-/// Pairs in key order, as of the moment when the range was asked for: an iterator of (key, value).
+/// An iterator over pairs (key, value) in key order, as they were when the range was made.
 ///
-/// only_keys(), only_values() and tuples() change what it yields and return the range itself. It can be closed before its end, also
-/// as a context manager, and lets go of its snapshot at its end.
+/// only_keys(), only_values() and tuples() change the items that it yields, and return the range
+/// itself. The range releases its snapshot at its end; close(), or the end of a with statement,
+/// releases it before.
 #[pyclass(frozen, module = "cantle")]
 pub struct Range {
     part: Part<Mutex<cantle::Range>>,
@@ -70,7 +74,8 @@ impl Range {
         Self::reading_ahead(store, keyspace, range, listing, AHEAD_PAIRS_MAX)
     }
 
-    /// For a transaction, to which only what it was given counts as read.
+    /// For a transaction: only pairs that the range has yielded count as read, so it does not read
+    /// ahead.
     pub fn one_by_one(
         store: &Arc<Store>,
         keyspace: &Arc<str>,
@@ -106,8 +111,9 @@ impl Range {
         }
     }
 
-    /// Reads ahead, up to `pairs_max` pairs, unless another thread has just done so. What is left to read changes together
-    /// with what was read, under the range's lock: so nobody takes the range for ended while pairs are on their way.
+    /// Reads ahead, up to `pairs_max` pairs, unless another thread has just done so. `left` and
+    /// `pairs` change together under the range's lock, so no thread takes the range for ended while
+    /// another one reads.
     fn fill(&self, py: Python<'_>, pairs_max: usize) -> PyResult<()> {
         let (reverse, ahead) = (self.reverse, &self.ahead);
         self.part.with(py, |range| {
@@ -137,7 +143,7 @@ impl Range {
         })
     }
 
-    /// The next pair, or what was wrong with it.
+    /// The next pair, or the error in its place.
     fn pull(&self, py: Python<'_>) -> PyResult<Option<(Pair, Shape)>> {
         loop {
             if self.ahead.lock().is_at_end {
@@ -160,7 +166,7 @@ impl Range {
                 self.part.release(py);
                 return error.map_or(Ok(None), |error| Err(errors::raise(py, &error)));
             };
-            // Another thread may have come to the end meanwhile, and let go of the range.
+            // Another thread may have reached the end meanwhile and released the range.
             if let Err(error) = self.fill(py, wanted)
                 && !self.ahead.lock().is_at_end
             {
@@ -177,7 +183,7 @@ impl Range {
 
 #[pymethods]
 impl Range {
-    /// For annotations: what a range yields is known to type checkers alone.
+    /// For annotations: type checkers alone know the items of a range.
     #[classmethod]
     fn __class_getitem__<'py>(class: &Bound<'py, PyType>, _item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
         class.clone()
@@ -201,28 +207,29 @@ impl Range {
         })
     }
 
-    /// Yield keys alone from here on.
+    /// Makes the range yield keys alone from now on.
     fn only_keys(self_: PyRef<'_, Self>) -> PyRef<'_, Self> {
         Self::reshape(self_, |shape| (shape.keys, shape.values) = (true, false))
     }
 
-    /// Yield values alone from here on.
+    /// Makes the range yield values alone from now on.
     fn only_values(self_: PyRef<'_, Self>) -> PyRef<'_, Self> {
         Self::reshape(self_, |shape| (shape.keys, shape.values) = (false, true))
     }
 
-    /// Yield keys as the tuples that they were made of. A key that was not made of one raises InvalidArgumentError.
+    /// Makes the range yield keys as the tuples that they encode. A key that encodes none raises
+    /// InvalidArgumentError.
     fn tuples(self_: PyRef<'_, Self>) -> PyRef<'_, Self> {
         Self::reshape(self_, |shape| shape.tuples = true)
     }
 
-    /// Lets go of the range's snapshot. What follows gives ClosedError.
+    /// Releases the range's snapshot. Later steps raise ClosedError.
     fn close(&self, py: Python<'_>) {
         self.part.release(py);
         let mut ahead = self.ahead.lock();
         ahead.pairs.clear();
         ahead.error = None;
-        // So that the next step finds out.
+        // The next step then reads, and finds the range closed.
         ahead.left = ahead.left.max(1);
     }
 
@@ -255,8 +262,9 @@ impl Range {
         })
     }
 
-    /// The rest of the range as a pyarrow.Table with the binary columns key and value; with batch_rows, as a
-    /// pyarrow.RecordBatchReader of batches of at most so many rows, which reads them when they are asked for.
+    /// The rest of the range as a pyarrow.Table with the binary columns key and value. With
+    /// batch_rows, the rest as a pyarrow.RecordBatchReader, which reads batches of at most that
+    /// many rows on demand.
     #[pyo3(signature = (*, batch_rows=None))]
     fn to_arrow<'py>(
         self_: &Bound<'py, Self>,
@@ -266,7 +274,8 @@ impl Range {
         PyModule::import(self_.py(), "cantle._arrow")?.getattr("to_arrow")?.call1((self_, rows))
     }
 
-    /// The rest of the range as an Arrow stream of batches: what pyarrow, polars, DuckDB and others read. Needs pyarrow.
+    /// The rest of the range as an Arrow stream of batches, which pyarrow, polars, DuckDB and
+    /// others read. Needs pyarrow.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         self_: &Bound<'py, Self>,
@@ -275,8 +284,9 @@ impl Range {
         PyModule::import(self_.py(), "cantle._arrow")?.getattr("stream")?.call1((self_, requested_schema))
     }
 
-    /// For to_arrow: up to so many rows, and not many more bytes than asked for, as the offsets (32 bits) and data of two
-    /// binary columns. None at the end.
+    /// For to_arrow: the next rows, up to rows_max, as the offsets (32 bits) and data of two binary
+    /// columns. Ends once both have bytes_max bytes; the last row may exceed that. None at the end
+    /// of the range.
     fn _columns<'py>(
         &self,
         py: Python<'py>,
@@ -300,7 +310,7 @@ impl Range {
     }
 }
 
-/// A column of byte strings as Arrow has it: the end of each is where the next one starts.
+/// A column of byte strings in Arrow's format: each offset ends one string and starts the next.
 struct Column {
     offsets: Vec<u8>,
     data: Vec<u8>,
@@ -315,7 +325,8 @@ impl Default for Column {
 impl Column {
     fn push(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
-        // Of 31 bits: `_arrow.py` asks for much less than 1 GiB, and one value more has at most 1 GiB.
+        // Offsets have 31 bits: `_arrow.py` asks for much less than 1 GiB, and the last row adds 1
+        // GiB at most.
         self.offsets.extend_from_slice(&(self.data.len() as i32).to_ne_bytes());
     }
 

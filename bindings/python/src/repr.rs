@@ -1,7 +1,8 @@
 //! Texts for `repr`: the public name of the class, the keyspace, the store, details, and the state.
 //!
-//! A `repr` never raises and never waits for an operation of another thread. In a forked process it reads
-//! nothing but the names, since a lock may be held by a thread that the process does not have.
+//! A `repr` never raises and never waits for an operation of another thread. In a forked process it
+//! reads nothing but the names, since a lock may be held by a thread that the process does not
+//! have.
 
 use crate::store::Store;
 use pyo3::prelude::*;
@@ -21,8 +22,8 @@ pub struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// `<class of keyspace 'name' of 'path', detail, detail (state)>`. `details` gets the texts to append, and
-    /// returns the state of an object that is not usable any more.
+    /// `<class of keyspace 'name' of 'path', detail, detail (state)>`. `details` gets the texts to
+    /// append, and returns the state of an object that is not usable any more.
     pub fn text(
         &self,
         py: Python<'_>,

@@ -1,11 +1,11 @@
-//! Running a transaction again until it has met no conflict.
+//! Repeats a transaction until its commit meets no conflict.
 
 use crate::comparator;
 use crate::errors;
 use cantle_bindings::Pauses;
 use pyo3::prelude::*;
 
-/// Calls `run`, which says whether it has got through, until it has; lets signals interrupt it.
+/// Calls `run` until it returns `Some`, with a pause between calls. Signals interrupt it.
 pub fn until_done<T>(py: Python<'_>, mut run: impl FnMut() -> PyResult<Option<T>>) -> PyResult<T> {
     if comparator::is_running() {
         return Err(errors::invalid("a comparator cannot use the store that waits for it"));

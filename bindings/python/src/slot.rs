@@ -1,14 +1,18 @@
-//! Where an object of Python keeps what it has of the library, so that it can be taken away from it.
+//! A slot holds the library's object for a Python object, so that closing the store can take it
+//! out.
 //!
-//! Closing a store takes everything out of the slots of its snapshots, ranges and so on: the store's lock is gone when `close`
-//! returns, whichever objects are still referred to, and these give `ClosedError`. What an operation makes gets its slot before
-//! that of what it is made from is free: so nothing is on its way while a store closes.
+//! Closing a store empties the slots of its snapshots, ranges, cursors and transactions. The
+//! store's lock file is free when `close` returns, even if Python objects remain; their operations
+//! raise
+//! `ClosedError`. An operation that makes a new object registers its slot before it unlocks the
+//! slot it was made from, so closing a store misses no object.
 //!
 //! # Locks and the interpreter lock
 //!
-//! A slot is locked for as long as an operation runs on its content, and only by threads that are detached from the
-//! interpreter: who waits for a slot keeps nobody from running Python, which a comparator in another thread may have to.
-//! [`Slot::peek`] is the exception, and does not wait.
+//! A slot is locked while an operation runs on its content, and only by threads that are detached
+//! from the interpreter. A thread that waits for a slot therefore never holds the interpreter lock,
+//! which a comparator in another thread may need. [`Slot::peek`] is the exception; it does not
+//! wait.
 
 use crate::comparator;
 use cantle_bindings::Process;
@@ -16,11 +20,11 @@ use parking_lot::RwLock;
 use pyo3::Python;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Why an operation did not happen, or failed.
+/// Reason why an operation failed.
 pub enum Failure {
     /// The slot is empty.
     Empty,
-    /// What the library said.
+    /// An error of the library.
     Cantle(cantle::Error),
 }
 
@@ -33,7 +37,7 @@ impl From<cantle::Error> for Failure {
 /// Holds a value until it is released, in the process that made it.
 pub struct Slot<T: Send + Sync + 'static> {
     content: RwLock<Option<T>>,
-    /// Whether the content is no longer given out, though it may not have gone yet.
+    /// True once no operation may start on the content; the content may still be there.
     is_closed: AtomicBool,
     process: Process,
 }
@@ -47,8 +51,8 @@ impl<T: Send + Sync + 'static> Slot<T> {
         }
     }
 
-    /// From here on the slot is as if it were empty, for this thread and whoever hears from it. Waits for nobody: what runs on
-    /// the content goes on, and the content stays until it is released.
+    /// Makes the slot appear empty to this thread and to threads that synchronise with it. Does not
+    /// wait: running operations go on, and the content stays until it is released.
     pub fn close(&self) {
         self.is_closed.store(true, Relaxed);
     }
@@ -67,8 +71,8 @@ impl<T: Send + Sync + 'static> Slot<T> {
         py.detach(|| self.with_detached(read))
     }
 
-    /// The same for a thread that is detached already: from within an operation on another slot. Keyspaces' slots are
-    /// used so, and never hold others.
+    /// As `with`, for a thread that is detached already, within an operation on another slot. Only
+    /// slots of keyspaces are used like this, and no slot is locked within them.
     #[inline]
     pub fn with_detached<R>(&self, read: impl FnOnce(&T) -> Result<R, Failure>) -> Result<R, Failure> {
         match &*self.content.read() {
@@ -77,33 +81,33 @@ impl<T: Send + Sync + 'static> Slot<T> {
         }
     }
 
-    /// Runs `read`, which must not wait for anything, on the content, attached or not. `None` if there is none, or it is
-    /// about to go.
+    /// Runs `read`, which must not wait, on the content, attached or detached. `None` if the slot
+    /// is empty or is being emptied.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         self.content.try_read_recursive()?.as_ref().filter(|_| self.is_open()).map(read)
     }
 
-    /// Whether the content has gone. `false` in doubt; does not wait.
+    /// True if the slot is empty. `false` while the slot is locked for writing; does not wait.
     pub fn is_empty(&self) -> bool {
         self.content.try_read_recursive().is_some_and(|content| content.is_none())
     }
 
-    /// Runs `run` on the content, which it uses up. To be called detached.
+    /// Takes the content and runs `run` on it. The caller is detached.
     pub fn consume<R>(&self, run: impl FnOnce(T) -> Result<R, Failure>) -> Result<R, Failure> {
         let mut content = self.content.write();
         content.take().filter(|_| self.is_open()).map_or(Err(Failure::Empty), run)
     }
 }
 
-/// What a store can take back.
+/// A slot as a store sees it: it can be emptied.
 pub trait Release: Send + Sync {
-    /// Drops the content, once no operation runs on it; it is gone when this returns. To be called detached.
+    /// Waits until no operation runs on the content, and drops it. The caller is detached.
     fn release(&self);
 }
 
 impl<T: Send + Sync + 'static> Release for Slot<T> {
     fn release(&self) {
-        // Not before it is dropped, lest another who releases believes that it is.
+        // Dropped under the lock: another `release` must not return before the content is gone.
         let mut content = self.content.write();
         *content = None;
     }
@@ -113,13 +117,15 @@ impl<T: Send + Sync + 'static> Drop for Slot<T> {
     fn drop(&mut self) {
         let Some(content) = self.content.get_mut().take() else { return };
         if !self.process.is_current() {
-            // The threads that closing waits for are not in this process, and the files are the parent's.
+            // This forked process lacks the threads that closing waits for, and the files belong to
+            // the parent.
             std::mem::forget(content);
         } else if comparator::is_running() {
-            // The garbage collector came by while the store waits for the comparator: closing would wait for itself.
+            // The garbage collector ran while the store waits for the comparator. Closing here
+            // would wait for this very thread.
             std::thread::spawn(move || drop(content));
         } else {
-            // Closing may take its time, and comparators need the interpreter meanwhile.
+            // Closing may take long, and comparators need the interpreter meanwhile.
             Python::try_attach(|py| py.detach(move || drop(content)));
         }
     }

@@ -12,8 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
 
-/// The store as it was when the snapshot was taken, over all keyspaces. Reads are of the keyspace that it was taken from;
-/// keyspace() gives the same snapshot with reads of another one. close(), or the end of a with statement, releases it.
+/// The store as it was when the snapshot was taken, over all keyspaces. Its methods read the
+/// keyspace that it was taken from; keyspace() returns a view of the same snapshot on another
+/// keyspace. close(), or the end of a with statement, releases it.
 #[pyclass(frozen, module = "cantle")]
 pub struct Snapshot {
     pub part: Arc<Part<cantle::Snapshot>>,
@@ -46,7 +47,7 @@ impl Snapshot {
 
 #[pymethods]
 impl Snapshot {
-    /// The same snapshot with reads of another keyspace. Closing either closes both.
+    /// A view of the same snapshot on another keyspace. Closing either closes both.
     #[pyo3(signature = (keyspace, /))]
     fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
         Self { part: self.part.clone(), own: keyspace.get().space.clone() }
@@ -131,12 +132,12 @@ impl Snapshot {
         })
     }
 
-    /// Lets go of the snapshot. What follows gives ClosedError; ranges that were made of it go on.
+    /// Releases the snapshot. Later operations raise ClosedError; ranges made from it stay usable.
     fn close(&self, py: Python<'_>) {
         self.part.release(py);
     }
 
-    /// Whether it was let go of, or its store closed.
+    /// True once the snapshot was released or its store closed.
     #[getter]
     fn closed(&self) -> bool {
         self.part.is_released()

@@ -1,4 +1,4 @@
-//! What every object of one open store refers to.
+//! The state that all objects of one open store share.
 
 use crate::comparator;
 use crate::errors;
@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Stores of one process that may be open, to be closed before the interpreter goes.
+/// Stores of one process that may be open. They are closed before the interpreter ends.
 ///
-/// At a fork another thread may hold the lock, and then nobody ever lets go of it in the child. So each process has a list of its
-/// own, which is found without a lock: behind that of the process that it was forked from.
+/// At a fork another thread may hold the lock, and the child has no thread that would release it.
+/// Each process therefore has a list of its own. It is found without a lock: the list of a child is
+/// linked to the list of its parent.
 struct Registry {
     process: Process,
-    /// Locked for moments, and never waited under.
+    /// Held for moments; its holder never waits.
     stores: Mutex<Vec<Weak<Store>>>,
     child: OnceBox<Registry>,
 }
@@ -26,7 +27,7 @@ struct Registry {
 static REGISTRIES: OnceBox<Registry> = OnceBox::new();
 
 impl Registry {
-    /// That of this process.
+    /// The registry of this process.
     fn current() -> &'static Self {
         let mut place = &REGISTRIES;
         loop {
@@ -47,7 +48,7 @@ impl Registry {
 
 pub struct Store {
     pub path: PathBuf,
-    /// Whether keys are compared by functions of Python.
+    /// True if Python functions compare keys.
     pub has_comparators: bool,
     db: Slot<cantle::Db>,
     process: Process,
@@ -55,7 +56,7 @@ pub struct Store {
     children: Mutex<Children>,
 }
 
-/// The slots that were handed out.
+/// The slots of a store's objects.
 #[derive(Default)]
 struct Children {
     next: u64,
@@ -87,13 +88,15 @@ impl Store {
         !self.process.is_current()
     }
 
-    /// Whether the store may be used at all.
+    /// Fails if the store cannot be used now: it is closed, the process was forked, or a comparator
+    /// runs.
     #[inline]
     pub fn check(&self) -> PyResult<()> {
         if self.is_forked() {
             return Err(errors::forked(&self.path));
         }
-        // What waits for the order may hold the locks that this would wait for.
+        // The operation that waits for the comparator may hold locks that this operation would wait
+        // for.
         if self.has_comparators && comparator::is_running() {
             return Err(errors::invalid(
                 "a comparator cannot use a store that has comparators: it may wait for this one",
@@ -114,7 +117,7 @@ impl Store {
         self.finish(py, "store", done)
     }
 
-    /// Closes it, and takes back everything that its objects hold. The second time it does nothing.
+    /// Closes the store and releases the content of all its objects. A second call does nothing.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_forked() {
             return Err(errors::forked(&self.path));
@@ -123,11 +126,11 @@ impl Store {
             return Err(errors::invalid("a comparator cannot close the store that waits for it"));
         }
         let done = py.detach(|| {
-            // Everybody who is still at work gets an error soon.
+            // Operations of other threads fail soon after this.
             let done = self.db.with_detached(|db| Ok(db.close())).unwrap_or(Ok(()));
             self.is_closed.store(true, Relaxed);
             self.db.release();
-            // Again, as long as what is being released was still made into something.
+            // Repeated, since an operation that was still running may have made a new object.
             loop {
                 let slots: Vec<_> = self.children.lock().slots.drain().map(|(_, slot)| slot).collect();
                 if slots.is_empty() {
@@ -142,7 +145,8 @@ impl Store {
         }
     }
 
-    /// Turns the outcome of an operation on what is called `what` into one for Python.
+    /// Converts the result of an operation for Python. `what` names the object in the message of
+    /// `ClosedError`.
     #[inline]
     pub fn finish<R>(&self, py: Python<'_>, what: &'static str, done: Result<R, Failure>) -> PyResult<R> {
         if self.has_comparators
@@ -158,7 +162,8 @@ impl Store {
     }
 }
 
-/// Closes all that this process has opened and not closed: from `atexit`, while threads may still run Python.
+/// Closes all stores that this process has open. `atexit` calls it, while threads can still run
+/// Python.
 #[pyfunction]
 pub fn close_all(py: Python<'_>) {
     let stores: Vec<_> =
@@ -170,7 +175,8 @@ pub fn close_all(py: Python<'_>) {
     }
 }
 
-/// A part of a store that an object of Python holds until it is released or the store is closed.
+/// A part of a store that a Python object holds until the object releases it or the store is
+/// closed.
 pub struct Part<T: Send + Sync + 'static> {
     pub store: Arc<Store>,
     what: &'static str,
@@ -179,7 +185,7 @@ pub struct Part<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Part<T> {
-    /// To be called within the operation that made the content.
+    /// The caller is within the operation that made the content.
     pub fn new(store: &Arc<Store>, what: &'static str, content: T) -> Self {
         let slot = Arc::new(Slot::new(content));
         let mut children = store.children.lock();
@@ -204,7 +210,7 @@ impl<T: Send + Sync + 'static> Part<T> {
         self.store.finish(py, self.what, done)
     }
 
-    /// The same for one that also needs a keyspace.
+    /// Runs an operation that also needs a keyspace.
     pub fn with_in<R: Send>(
         &self,
         py: Python<'_>,
@@ -219,13 +225,13 @@ impl<T: Send + Sync + 'static> Part<T> {
         self.store.finish(py, self.what, done)
     }
 
-    /// Runs something that takes no time and waits for nobody.
+    /// Runs `read`, which must be short and must not wait.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> PyResult<R> {
         self.store.check()?;
         self.slot.peek(read).ok_or_else(|| errors::closed(self.what))
     }
 
-    /// Runs an operation that uses the content up.
+    /// Runs an operation that consumes the content.
     pub fn consume<R: Send>(
         &self,
         py: Python<'_>,
@@ -237,14 +243,14 @@ impl<T: Send + Sync + 'static> Part<T> {
         self.store.finish(py, self.what, done)
     }
 
-    /// Lets go of the content, if it is still there.
+    /// Releases the content, if there is any.
     pub fn release(&self, py: Python<'_>) {
         if !self.store.process.is_current() {
             return;
         }
         let slot = self.slot.clone();
         if comparator::is_running() {
-            // As when it is dropped. What the comparator's thread does next finds it closed.
+            // As in `drop`. Later operations of the comparator's thread find the slot closed.
             slot.close();
             std::thread::spawn(move || slot.release());
         } else {
@@ -252,7 +258,7 @@ impl<T: Send + Sync + 'static> Part<T> {
         }
     }
 
-    /// Whether there is nothing in it any more.
+    /// True if the content was released or the store closed.
     pub fn is_released(&self) -> bool {
         self.store.is_closed() || self.slot.peek(|_| ()).is_none()
     }
@@ -260,12 +266,13 @@ impl<T: Send + Sync + 'static> Part<T> {
 
 impl<T: Send + Sync + 'static> Drop for Part<T> {
     fn drop(&mut self) {
-        // In a child, a thread that is not there may hold the locks; the slot sees to its content.
+        // In a forked child, locks may be held by threads that it does not have. The slot handles
+        // its content.
         if !self.store.process.is_current() {
             return;
         }
         let (store, slot, number) = (self.store.clone(), self.slot.clone(), self.number);
-        // Who closes the store finds the slot for as long as there is something in it.
+        // The slot stays in the store's list until it is empty, so that closing the store finds it.
         let forget = move || {
             slot.release();
             store.children.lock().slots.remove(&number);
@@ -273,7 +280,8 @@ impl<T: Send + Sync + 'static> Drop for Part<T> {
         if self.slot.is_empty() {
             self.store.children.lock().slots.remove(&self.number);
         } else if comparator::is_running() {
-            // The garbage collector came by while the store waits for the comparator: releasing might wait for itself.
+            // The garbage collector ran while the store waits for the comparator. Releasing here
+            // could wait for this very thread.
             std::thread::spawn(forget);
         } else {
             Python::try_attach(|py| py.detach(forget));

@@ -1,4 +1,4 @@
-//! What the library reports, as objects of Python.
+//! Reports of the library as Python objects.
 
 use crate::errors;
 use cantle::{RepairReport, Report};
@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use serde_json::{Map, Value};
 
-/// Anything that the library can serialize: structures are dicts, and times are seconds.
+/// A serializable value of the library as Python objects: structures are dicts, and durations are
+/// seconds.
 pub fn plain(py: Python<'_>, value: &impl serde::Serialize) -> PyResult<Py<PyAny>> {
     let value = serde_json::to_value(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     object(py, &value)
@@ -40,7 +41,7 @@ fn object(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     })
 }
 
-/// A `Duration`, which has no other sign.
+/// A `Duration`, which is recognised by its two members.
 fn seconds(members: &Map<String, Value>) -> Option<f64> {
     let (seconds, nanos) = (members.get("secs")?.as_u64()?, members.get("nanos")?.as_u64()?);
     (members.len() == 2).then_some(seconds as f64 + nanos as f64 / 1e9)
@@ -54,7 +55,7 @@ fn damage<'py>(py: Python<'py>, damage: &[cantle::Error]) -> PyResult<Vec<Bound<
     damage.iter().map(|error| errors::exception(py, error)).collect()
 }
 
-/// What verification found.
+/// The report of a verification.
 pub fn verify_report<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyAny>> {
     let members = PyDict::new(py);
     members.set_item("files", report.files)?;
@@ -65,7 +66,7 @@ pub fn verify_report<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'p
     class(py, "VerifyReport")?.call((), Some(&members))
 }
 
-/// What a repair saved.
+/// The report of a repair.
 pub fn repair_report<'py>(py: Python<'py>, report: &RepairReport) -> PyResult<Bound<'py, PyAny>> {
     let mut keyspaces = Vec::new();
     for keyspace in &report.keyspaces {
@@ -95,7 +96,7 @@ pub fn repair_report<'py>(py: Python<'py>, report: &RepairReport) -> PyResult<Bo
     class(py, "RepairReport")?.call((), Some(&members))
 }
 
-/// What an import copied.
+/// The report of an import.
 pub fn import_report<'py>(py: Python<'py>, report: &cantle_import::Report) -> PyResult<Bound<'py, PyAny>> {
     let places = |damage: &[cantle_import::Damage]| -> PyResult<Vec<Bound<'py, PyAny>>> {
         let place = |damage: &cantle_import::Damage| {

@@ -14,11 +14,13 @@ use pyo3::types::PyTuple;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Reads of one moment and writes that take effect together at commit(), or at the end of a with statement, provided that
-/// nobody has changed what was read: else ConflictError is raised, and nothing was written. DB.transact runs it again then.
+/// Reads of one moment, and writes that take effect together at commit() or at the end of a with
+/// statement. If another writer has changed what the transaction read, the commit raises
+/// ConflictError and writes nothing; DB.transact runs the transaction again then.
 ///
-/// An exception within the with statement rolls it back. Its own writes show in its reads. Reads and writes go to the
-/// keyspace that it was begun with; keyspace() gives the same transaction with those of another one.
+/// An exception within the with statement rolls back. Reads of the transaction see its own writes.
+/// Its methods use the keyspace that it was begun on; keyspace() returns a view of the same
+/// transaction on another keyspace.
 #[pyclass(frozen, module = "cantle")]
 pub struct Transaction {
     part: Arc<Part<cantle::Transaction>>,
@@ -97,7 +99,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits; false after a conflict.
+    /// Commits. Returns false after a conflict.
     pub fn try_commit(&self, py: Python<'_>) -> PyResult<bool> {
         let options = write_options(self.durability);
         self.part.consume(py, |transaction| {
@@ -134,7 +136,7 @@ impl Transaction {
 
 #[pymethods]
 impl Transaction {
-    /// The same transaction with reads and writes of another keyspace. Committing either commits both.
+    /// A view of the same transaction on another keyspace. Committing either commits both.
     #[pyo3(signature = (keyspace, /))]
     fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
         Self {
@@ -155,8 +157,8 @@ impl Transaction {
         end(py, &self.part, &self.own, |transaction, keyspace| transaction.keyspace(keyspace).last())
     }
 
-    /// Removes the pair with the least key when the transaction is committed, and returns it, or None. Every key up to that one
-    /// counts as read.
+    /// Removes the pair with the least key when the transaction is committed, and returns it, or
+    /// None. Every key up to that one counts as read.
     fn pop_first(&self, py: Python<'_>) -> PyResult<Option<Pair>> {
         let pair = end(py, &self.part, &self.own, |transaction, keyspace| {
             transaction.keyspace(keyspace).pop_first()
@@ -174,12 +176,14 @@ impl Transaction {
         Ok(pair)
     }
 
-    /// Stores a pair when the transaction is committed, unless the key has a value; returns True if it had none.
+    /// Stores a pair when the transaction is committed, unless the key has a value. Returns True if
+    /// the pair will be stored.
     fn insert_if_absent(&self, py: Python<'_>, key: Key<'_>, value: Value<'_>) -> PyResult<bool> {
         self.compare_and_swap(py, key, None, Some(value))
     }
 
-    /// Replaces the key's value by new when the transaction is committed, if it is expected; None stands for no value. Returns True if it was.
+    /// Replaces the key's value by new when the transaction is committed, if the value equals
+    /// expected. None stands for no value. Returns True if the value will be replaced.
     fn compare_and_swap(
         &self,
         py: Python<'_>,
@@ -224,7 +228,7 @@ impl Transaction {
         self.write(py, key.as_ref(), None)
     }
 
-    /// Removes every key from start to stop, which is not included, when the transaction is committed.
+    /// Removes every key from start to stop when the transaction is committed. stop is excluded.
     #[pyo3(signature = (start=None, stop=None))]
     fn delete_range(
         &self,
@@ -245,7 +249,7 @@ impl Transaction {
         self.write(py, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// As of a dict: KeyError if the transaction does not see the key.
+    /// As for a dict: raises KeyError if the transaction does not see the key.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = key.extract::<Key<'_>>()?;
         if self.read(py, bytes.as_ref())?.is_none() {
@@ -254,8 +258,8 @@ impl Transaction {
         self.write(py, bytes.as_ref(), None)
     }
 
-    /// The pairs from start to stop, as Keyspace.range, with the writes made up to now. As far as they are walked over, they
-    /// count as read.
+    /// The pairs from start to stop, as Keyspace.range, including the transaction's own writes up
+    /// to now. Pairs count as read once the range has yielded them.
     #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false, limit=None,
         include_start=true, include_stop=false))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
@@ -287,8 +291,8 @@ impl Transaction {
         self.list(py, &asked, &Listing::new(reverse, limit)?)
     }
 
-    /// Makes the writes take effect, as of now. Raises ConflictError, and writes nothing, if what was read has changed. The
-    /// transaction is over either way.
+    /// Makes the writes take effect now. Raises ConflictError, and writes nothing, if another
+    /// writer has changed what the transaction read. The transaction is over either way.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let options = write_options(self.durability);
         self.part.consume(py, |transaction| {
@@ -298,7 +302,7 @@ impl Transaction {
         })
     }
 
-    /// Forgets the writes. The transaction is over.
+    /// Discards the writes. The transaction is over.
     pub fn rollback(&self, py: Python<'_>) {
         if !self.is_over() {
             self.progress.finish(End::RolledBack);
@@ -306,7 +310,7 @@ impl Transaction {
         self.part.release(py);
     }
 
-    /// Whether it was committed or rolled back, or its store closed.
+    /// True once the transaction was committed or rolled back, or its store closed.
     #[getter]
     fn closed(&self) -> bool {
         self.is_over()
@@ -323,7 +327,7 @@ impl Transaction {
             self.rollback(py);
             return Ok(());
         }
-        // It may have been committed or rolled back within the statement.
+        // The body of the statement may have committed or rolled back.
         self.part.store.check()?;
         if self.is_over() { Ok(()) } else { self.commit(py) }
     }

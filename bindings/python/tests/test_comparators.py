@@ -39,7 +39,7 @@ def test_keys_are_in_the_order_of_the_function(tmp_path):
         with db.transaction() as tx:
             tx[b"50"] = b""
             assert list(tx.range(b"10").only_keys()) == [b"10", b"50", b"100"]
-        with pytest.raises(cantle.InvalidArgumentError, match="prefixes of bytes"):
+        with pytest.raises(cantle.InvalidArgumentError, match="prefix is bytes"):
             db.prefix(("a",))
 
 

@@ -13,7 +13,7 @@ def leveldb(tmp_path):
     with plyvel.DB(str(path), create_if_missing=True, write_buffer_size=64 << 10) as db:
         for i in range(3000):
             db.put(b"%05d" % (i * 7 % 3000), b"value %d " % i * 10)
-        # What is in tables now is live, and what follows stays in the log.
+        # Writes up to now are in tables, and later ones stay in the log.
         db.compact_range()
         for i in range(0, 3000, 3):
             db.delete(b"%05d" % i)

@@ -55,7 +55,7 @@ def test_opening(plyvel, tmp_path):
         plyvel.DB(path, error_if_exists=True)
     with plyvel.DB(os.fsencode(path)) as db:
         assert db.get(b"key") == b"value"
-    # What is not a store's may be there.
+    # Files that do not belong to a store may be there.
     beside = tmp_path / "beside"
     beside.mkdir()
     (beside / "other").write_text("not a store's")
@@ -630,7 +630,7 @@ TWENTY = [b"%02d" % i for i in range(20)]
 
 
 def walk(db, seed):
-    """What a random walk of an iterator sees; None where plyvel's is known to be another."""
+    """The entries of a random walk of an iterator; None where plyvel is known to differ."""
     choose = random.Random(seed)
     ends = [None, b"03", b"05", b"055", b"12", b"00", b"19"]
     start, stop = choose.choice(ends), choose.choice([None, b"15", b"08", b"085", b"99", b"05"])
@@ -728,7 +728,7 @@ def test_a_repair_touches_nothing_that_it_has_not_made(tmp_path):
     assert set(os.listdir(path)) - {"WRITE-BUFFER"} == before
     (tmp_path / "store.repairing" / "letter").unlink()
     (tmp_path / "store.repairing").rmdir()
-    # What is not the store's goes along, and a link stays one.
+    # Files that do not belong to the store move along, and a link stays a link.
     (path / "letter").write_text("mine")
     (tmp_path / "link").symlink_to(path)
     cantle.plyvel.repair_db(str(tmp_path / "link"))

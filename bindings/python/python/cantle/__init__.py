@@ -10,8 +10,10 @@
 ('UA', 'EWR', 1545) b'delayed'
 >>> db.close()
 
-A store is a directory. It holds keyspaces: ordered maps from bytes to bytes; a DB is its own keyspace "default". Handles may
-be used from any thread; the interpreter lock is let go while the store works. cantle.plyvel has the interface of plyvel.
+A store is a directory. It holds keyspaces, which are ordered maps from bytes to bytes; a DB is its
+own keyspace "default". Objects may be used from any thread, and every call releases the interpreter
+lock while the store works. cantle.plyvel has the interface of plyvel, cantle.types the names for
+annotations.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ __all__ = [
     "repair",
 ]
 
-# Threads of a store may call comparators, which have to be there.
+# Stores close while comparators, which are Python functions, can still run.
 _atexit.register(_cantle.close_all)
 
 
@@ -123,34 +125,44 @@ def open(
     space_amplification: Optional[float] = None,
     row_cache: Optional[bool] = None,
 ) -> DB:
-    """Opens the store in a directory, which is created if there is none. What is None keeps its default.
+    """Opens the store in a directory, and creates it if there is none. An option that is None keeps
+    its default.
 
-    Of the store:
+    Options of the store:
 
-    memory_budget: bytes for everything that the store caches and buffers. Default: a quarter of the machine's (or control
-        group's) memory, at most 4 GiB.
-    durability: what an acknowledged write survives: "buffered" (nothing until the next checkpoint), "process" (the end of the
-        process; default) or "sync" (a loss of power).
+    memory_budget: bytes that the store may cache and buffer. Default: a quarter of the memory of
+        the machine or control group, at most 4 GiB.
+    durability: the failure that an acknowledged write survives: "process", the end of the process
+        (default); "sync", a loss of power; "buffered", none until the next checkpoint.
     create_if_missing: default True. error_if_exists, read_only: default False.
-    beside_other_files: whether a store may be created in a directory that holds other files. Default False, since most often the
-        path is a mistake; a directory of another kind of store is always refused.
-    background_threads: default half of the cores, one to four.
+    beside_other_files: True lets open() create a store in a directory that holds other files.
+        Default False, since such a path is most often a mistake. A directory with another kind of
+        store is always refused.
+    background_threads: default half of the cores, at least one and at most four.
     checkpoint_interval: the longest time between checkpoints, in seconds; default 5.
-    write_buffer: whether appends to logs are collected in a mapped file, of which a killed process loses nothing. Default True.
-        The first store of a process that has one installs a handler of SIGBUS, which passes on what is not its own.
-    resources: memory and threads that several stores share; then memory_budget and background_threads have no effect.
-    comparators: orders that keyspaces may have, by name: functions of two keys that return a negative number, 0 or a positive
-        one. An order must be total, never change, and not use the store.
+    write_buffer: True collects appends to logs in a mapped file, which a killed process does not
+        lose. Default True. The first such store of a process installs a handler of SIGBUS, which
+        passes on signals of other code.
+    resources: memory and threads that several stores share. memory_budget and background_threads
+        have no effect then.
+    comparators: orders that keyspaces may have, by name: functions of two keys that return a
+        negative number, 0 or a positive number. An order must be total, must never change, and must
+        not use the store.
 
-    Of its keyspace "default"; DB.keyspace() takes the same for another one:
+    Options of its keyspace "default"; DB.keyspace() takes the same options for another keyspace:
 
-    layout: its name, or that with options that only this layout has: "chunk" (default), "chunk:munks=false,chunk_bytes=1MiB". Options
-        of "chunk": chunk_bytes, at which size a chunk splits, default 8MiB; munks and recent_appends: false switches off chunks in
-        memory, the last appends in memory; log_bytes, munk_log_bytes, filter_partitions: for experiments; see the Rust library.
-    comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or what an existing one has.
-    compression: "none" (default), "lz4" or "zstd"; compression_level: of Zstandard, 1 to 22, default 3.
-    space_amplification: bytes on disk per live byte, above 1.1; default 1.5, or more for what is small beside the budget.
-    row_cache: False switches off the cache of popular single pairs.
+    layout: a name, or a name with options of the layout: "chunk" (default),
+        "chunk:munks=false,chunk_bytes=1MiB". Options of "chunk": chunk_bytes, the size at which a
+        chunk splits, default 8MiB; munks and recent_appends, false to keep no chunks, or no recent
+        appends, in memory. log_bytes, munk_log_bytes and filter_partitions are for experiments; the
+        Rust library documents them.
+    comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or the
+        order of an existing keyspace.
+    compression: "none" (default), "lz4" or "zstd". compression_level: of Zstandard, 1 to 22,
+        default 3.
+    space_amplification: bytes on disk per live byte, above 1.1. Default 1.5, and more for a
+        keyspace that is small beside the memory budget.
+    row_cache: False switches off the cache of single popular pairs.
     """
     given: dict[str, Any] = {name: value for name, value in locals().items() if name != "path" and value is not None}
     if comparators is not None:
@@ -166,23 +178,28 @@ def repair(
     keep_left_behind: bool = False,
     **options: Unpack[types.StoreOptions],
 ) -> RepairReport:
-    """Saves what is left of the damaged store in source into a new store in target, which must not exist. source is not
-    changed. Options are those of open(); comparators of keyspaces must be among them.
+    """Copies the readable pairs of the damaged store in source into a new store in target, which
+    must not exist. source is not changed. Options are those of open(); comparators of keyspaces
+    must be among them.
 
-    progress is called now and then with the bytes read, the bytes of all files, and the pairs saved.
+    progress is called from time to time with the bytes read, the bytes of all files, and the pairs
+    copied.
 
-    keep_left_behind: also keeps what was written since the last checkpoint where nothing proves that all of it reached the disk (the
-        process was killed, and its volume unmounted since, or the power failed): every intact write, though some may be
-        missing between those that are there. Repair before the store is opened for writing, which gives them up for good.
+    keep_left_behind: True also keeps writes since the last checkpoint that may not all have reached
+        the disk, because the power failed, or the process was killed and its volume unmounted
+        since. Every intact write is kept, though writes between them may be missing. Repair before
+        the store is opened for writing: opening discards them.
 
-    The report has every damaged place, every file left out, and the keys of which the newest version may be lost.
+    The report lists every damaged place, every file left out, and the keys that may have lost their
+    newest version.
     """
     return _cantle.repair(source, target, progress, keep_left_behind=keep_left_behind, **options)
 
 
 def destroy(path: types.PathLike) -> None:
-    """Removes the store in a directory, damaged or not, with everything in it. Files that are not the store's stay, and so does
-    the directory. No error if there is no store; LockedError if it is open, NotAStoreError for another kind of store.
+    """Removes the store in a directory, damaged or not, with all its data. Files that do not belong
+    to the store stay, and so does the directory. Without a store it does nothing. Raises
+    LockedError if the store is open, and NotAStoreError for another kind of store.
     """
     _cantle.destroy(path)
 
@@ -197,15 +214,17 @@ def import_leveldb(
     keyspace: Optional[str] = None,
     **options: Unpack[types.StoreOptions],
 ) -> ImportReport:
-    """Copies the store that LevelDB wrote to directory src into a new store in directory dst, where there must be nothing, or an
-    empty directory. Of each key the newest value is copied. src is not changed, and LevelDB cannot open it meanwhile. Options
-    are those of open(). keyspace: where the pairs go instead of to "default"; options of a keyspace are then its own.
+    """Copies the LevelDB store in directory src into a new store in directory dst, which must be
+    absent or empty. The newest value of each key is copied. src is not changed, and LevelDB cannot
+    open it meanwhile. Options are those of open(). keyspace: the keyspace for the pairs, default
+    "default"; options of a keyspace apply to it.
 
-    progress is called now and then with the bytes read, the bytes of the source, and the pairs written; what it raises ends
-    the import. skip_damaged leaves out what is damaged, and tells it in the report's lost, instead of raising CorruptionError.
-    log_memory: in how many bytes of memory writes are sorted that are not in tables yet; default 64 MiB, at least 1 MiB.
+    progress is called from time to time with the bytes read, the bytes of the source, and the pairs
+    written; an exception of progress ends the import. skip_damaged leaves out damaged data and
+    lists it in the report's lost, instead of raising CorruptionError. log_memory: bytes of memory
+    for sorting writes that are not in tables yet; default 64 MiB, at least 1 MiB.
 
-    After an error there is no dst.
+    After an error dst does not exist.
     """
     given: dict[str, Any] = dict(options)
     if keyspace is not None:

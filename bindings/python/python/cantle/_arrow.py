@@ -1,4 +1,4 @@
-"""Ranges as Arrow tables. The columns come from Rust as the buffers that Arrow wants, and are not copied here."""
+"""Ranges as Arrow tables. Rust makes the columns as Arrow buffers, and nothing is copied here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Optional
 if TYPE_CHECKING:
     from ._cantle import Range
 
-#: A batch ends beyond so many bytes, however many rows it has. Offsets have 31 bits, and a value may have 1 GiB.
+#: Size of a batch, in bytes, at which it ends, with few rows too. Offsets have 31 bits, and a value
+#: may have 1 GiB.
 BATCH_BYTES = 64 << 20
-#: Rows of a batch that nobody has chosen: many enough for columns to pay, few enough to stay in a processor's cache.
+#: Default rows of a batch: enough to make columns worthwhile, few enough to stay in a processor's
+#: cache.
 BATCH_ROWS = 64 << 10
 
 

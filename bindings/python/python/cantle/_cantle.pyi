@@ -13,7 +13,7 @@ _PathLike: TypeAlias = types.PathLike
 # A part of a composite key.
 _Part: TypeAlias = Union[str, int, float, bool, None, Buffer, tuple["_Part", ...], list["_Part"]]
 _Key: TypeAlias = Union[Buffer, tuple[_Part, ...]]
-# The types of the parts are known at run time only.
+# The types of the parts are known only at run time.
 _Decoded: TypeAlias = tuple[Any, ...]
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What can go wrong, in terms of what the caller can do about it: one class for each kind of the library's errors."""
+"""The exceptions: one class for each kind of error that a caller can react to."""
 
 from pathlib import Path
 from typing import Optional
@@ -9,7 +9,8 @@ class Error(Exception):
 
 
 class _SystemError(Error, OSError):
-    """An error with errno, strerror (which says what was attempted, on what, and what to do) and filename."""
+    """An error with errno, filename and strerror: the operation that failed, its file, and advice.
+    """
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -24,7 +25,8 @@ class NoSpaceError(IoError):
 
 
 class LockedError(IoError):
-    """Another handle, in this process or another (pid, if it is known), has the store open: close it there first."""
+    """Another handle, in this process or another (pid, if it is known), has the store open: close
+    it there first."""
 
     pid: Optional[int] = None
 
@@ -34,22 +36,24 @@ class NotFoundError(_SystemError, FileNotFoundError):
 
 
 class AlreadyExistsError(_SystemError, FileExistsError):
-    """There is something at the path already, and nothing may be."""
+    """The path, or the name of the keyspace, exists already."""
 
 
 class CorruptionError(Error):
-    """Bytes on disk are not what was written. Other keys stay readable; restore the file from a backup, or repair()."""
+    """Bytes on disk differ from those that were written. Other keys stay readable; restore the file
+    from a backup, or call repair()."""
 
     #: The damaged file.
     path: Path = Path()
-    #: Where in the file, in bytes from its start.
+    #: Position of the damage, in bytes from the start of the file.
     offset: int = 0
-    #: What was expected and what was found.
+    #: The expected and the actual content.
     what: str = ""
 
 
 class ReadOnlyError(Error):
-    """The store accepts no writes any more (or was opened read-only); the message says why. Reads go on."""
+    """The store accepts no writes any more, or was opened read-only; the message gives the reason.
+    Reads go on."""
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -57,7 +61,7 @@ class InvalidArgumentError(Error, ValueError):
 
 
 class NotAStoreError(Error):
-    """The path holds something that is not a store; it was not touched."""
+    """The path holds something other than a store. It was not changed."""
 
     path: Path = Path()
 
@@ -71,7 +75,7 @@ class UnsupportedFormatError(Error):
 
 
 class OptionMismatchError(Error, ValueError):
-    """A keyspace was opened with a layout or comparator that contradicts how it was created."""
+    """A keyspace was opened with another layout or comparator than it was created with."""
 
     keyspace: str = ""
     option: str = ""
@@ -86,11 +90,12 @@ class NoKeyspaceError(Error, LookupError):
 
 
 class ConflictError(Error):
-    """What a transaction read was changed by somebody else before it was committed. Nothing of it was written: run it again,
-    reading anew, as DB.transact does."""
+    """Another writer changed data that a transaction had read before its commit. The transaction
+    wrote nothing: run it again from its first read, as DB.transact does."""
 
     keyspace: str = ""
-    #: What changed, or a part of it: from and to; the same twice for a single key, None for an open end.
+    #: The changed keys, or some of them: first and last; equal for a single key, None for an open
+    #: end.
     keys: tuple[Optional[bytes], Optional[bytes]] = (None, None)
 
 
@@ -99,4 +104,5 @@ class ClosedError(Error, RuntimeError):
 
 
 class ForkedError(Error, RuntimeError):
-    """This process was forked from the one that opened the store. Open it after the fork, in one of them."""
+    """This process was forked from the one that opened the store. Open it after the fork, in one of
+    them."""

@@ -1,4 +1,4 @@
-"""What verify() and repair() tell."""
+"""Reports of verify(), repair() and import_leveldb()."""
 
 import builtins
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ._errors import Error
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What DB.verify found."""
+    """Result of DB.verify()."""
 
     #: Files, bytes and entries read.
     files: int
@@ -18,12 +18,12 @@ class VerifyReport:
     entries: int
     #: Each damage with its file and offset.
     damage: list[Error]
-    #: Files in the directory that the store does not know; harmless.
+    #: Files in the directory that do not belong to the store; harmless.
     unknown_files: list[Path]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged."""
+        """True if nothing is damaged."""
         return not self.damage
 
 
@@ -38,7 +38,8 @@ class RepairedKeyspace:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file of which a repair took nothing, why, and whether it may have held pairs that are missing now."""
+    """A file that a repair left out, the reason, and loses: True if pairs of the file may be
+    missing now."""
 
     path: Path
     why: str
@@ -47,7 +48,8 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class UncertainKeys:
-    """A range of keys, from and to, of which damage may have taken the newest versions."""
+    """A range of keys, first and last, that may have lost their newest versions to damage at path
+    and offset."""
 
     keyspace: str
     keys: tuple[Optional[bytes], Optional[bytes]]
@@ -57,24 +59,24 @@ class UncertainKeys:
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What repair() saved, and what it could not."""
+    """Result of repair(): the pairs that were saved, and the damage."""
 
     #: Each keyspace of the new store.
     keyspaces: list[RepairedKeyspace]
     #: Files and bytes read.
     files: int
     bytes: int
-    #: Each damaged place, and how many more there are than the list holds.
+    #: The damaged places, and the number of places beyond the list.
     damage: list[Error]
     damage_untold: int
-    #: Files of which nothing was taken.
+    #: Files that were left out.
     left_out: list[LeftOut]
-    #: Keys of which the newest version may be lost, and how many ranges more there are than the list holds.
+    #: Keys that may have lost their newest version, and the number of ranges beyond the list.
     uncertain: list[UncertainKeys]
     uncertain_untold: int
-    #: What else is to be known of the new store.
+    #: Remarks on the new store.
     notes: list[str]
-    #: Whether the new store has everything that the old one had.
+    #: True if the new store has everything that the old one had.
     ok: bool
 
     @property
@@ -85,7 +87,7 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class ImportDamage:
-    """Bytes of an imported store that are not what was written, and the keys that they may concern, where that is known."""
+    """A damaged place in an imported store, and the keys that it may concern, if they are known."""
 
     path: Path
     offset: int
@@ -95,22 +97,22 @@ class ImportDamage:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What import_leveldb() copied, and what it could not."""
+    """Result of import_leveldb(): the pairs that were copied, and the damage."""
 
     #: Pairs, and the bytes of their keys and values.
     pairs: int
     bytes: int
-    #: Tables of the store, logs that were not in tables yet, and the bytes read of both.
+    #: Tables and logs of the store, and the bytes read from both.
     tables: int
     logs: int
     read_bytes: int
-    #: Files whose last record was not written to its end, as its writer died. No damage.
+    #: Files whose last record is incomplete because its writer died. This is no damage.
     torn: list[ImportDamage]
-    #: What skip_damaged left out, and how many more places there are than the list holds.
+    #: Places that skip_damaged left out, and the number of places beyond the list.
     lost: list[ImportDamage]
     lost_untold: int
 
     @property
     def ok(self) -> bool:
-        """Whether everything was copied."""
+        """True if everything was copied."""
         return not self.lost

@@ -1,7 +1,7 @@
-"""The interface of plyvel 1.5, over Cantle: change ``import plyvel`` to ``from cantle import plyvel``.
+"""The interface of plyvel 1.5 over Cantle. A program needs ``from cantle import plyvel`` only.
 
-Stores are Cantle's. One that LevelDB wrote is not touched, and opening it says how to copy it. What differs, and what each of
-LevelDB's options means here, is in docs/bindings/python.md.
+Stores are Cantle's. A LevelDB store is not changed; the error at opening it says how to copy it.
+docs/bindings/python.md has the differences from plyvel and the meaning of LevelDB's options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["DB", "CorruptionError", "Error", "IOError", "IteratorInvalidError", "destroy_db", "repair_db"]
 
 __version__ = "1.5.1"
-#: Whose interface this is.
+#: The LevelDB version of plyvel 1.5.1.
 __leveldb_version__ = "1.23"
 
 Iterator = _cantle.Iterator
@@ -36,7 +36,7 @@ WriteBatch.__name__ = WriteBatch.__qualname__ = "WriteBatch"
 
 _T = TypeVar("_T")
 
-# LevelDB's own order, which is not called.
+# The name of LevelDB's own order. A function of this name is not called.
 _BYTEWISE = "leveldb.BytewiseComparator"
 _COMPARATOR = Callable[[bytes, bytes], int]
 
@@ -46,20 +46,20 @@ class IteratorInvalidError(Error):
 
 
 def _check(name: str, value: object) -> None:
-    """Raises TypeError unless a value is bytes: nothing else is a key."""
+    """Raises TypeError unless a value is bytes."""
     if not isinstance(value, bytes):
         raise TypeError(f"Argument '{name}' has incorrect type (expected bytes, got {type(value).__name__})")
 
 
 def _flag(name: str, value: object) -> bool:
-    """A flag, which is a bool or None."""
+    """The value of a flag, which is a bool or None."""
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"Argument '{name}' has incorrect type (expected bool, got {type(value).__name__})")
     return bool(value)
 
 
 def _size(value: object) -> Optional[int]:
-    """What C calls a size_t; None is none."""
+    """A number within the limits of C's size_t, or None."""
     if value is None:
         return None
     try:
@@ -74,7 +74,7 @@ def _size(value: object) -> Optional[int]:
 
 
 def _int(value: object) -> None:
-    """Checks what C calls an int; None is none. Negative ones have a meaning of their own in LevelDB, if any."""
+    """Raises OverflowError unless a value is None or within the limits of C's int."""
     if value is None:
         return
     try:
@@ -92,7 +92,7 @@ def _path(name: object) -> str:
 
 
 def _successor(prefix: bytes) -> Optional[bytes]:
-    """The first key after all that begin with prefix, if there is one."""
+    """The first key after all keys that begin with prefix, if there is one."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
@@ -110,7 +110,7 @@ def _options(
     comparator: Optional[_COMPARATOR],
     comparator_name: Optional[bytes],
 ) -> dict[str, Any]:
-    """LevelDB's options as Cantle's. Most have no counterpart: see docs/bindings/python.md."""
+    """Cantle's options for LevelDB's. Most have no counterpart: see docs/bindings/python.md."""
     buffer, cache = _size(write_buffer_size), _size(lru_cache_size)
     for size in (block_size, max_file_size):
         _size(size)
@@ -140,7 +140,7 @@ def _options(
 
 
 class _Reads:
-    """What a DB, a prefixed DB and a snapshot have in common."""
+    """Methods that a DB, a prefixed DB and a snapshot share."""
 
     __slots__ = ()
 
@@ -239,7 +239,8 @@ class _Reads:
         verify_checksums: bool = False,
         fill_cache: bool = True,
     ) -> Iterator[Any]:
-        """Entries as (key, value), or what of it is included, from start to stop or with a prefix, in either direction."""
+        """Entries as (key, value), or the included part of them, from start to stop or with a
+        prefix, in either direction."""
         for name, key in (("start", start), ("stop", stop), ("prefix", prefix)):
             if key is not None:
                 _check(name, key)
@@ -261,7 +262,7 @@ class _Reads:
 
 
 class DB(_Reads):
-    """A store, opened."""
+    """An open store."""
 
     __slots__ = ("_db", "_get", "_name", "_put")
 
@@ -321,12 +322,12 @@ class DB(_Reads):
 
     @property
     def name(self) -> Union[str, bytes]:
-        """The path, as it was given."""
+        """The path as it was given to DB()."""
         return self._name
 
     @property
     def closed(self) -> bool:
-        """Whether the store was closed."""
+        """True once the store was closed."""
         return self._db.closed
 
     def close(self) -> None:
@@ -353,16 +354,17 @@ class DB(_Reads):
             self._put(key, value, durability="sync")
 
     def delete(self, key: bytes, *, sync: Optional[bool] = False) -> None:
-        """Deletes a key, if it is there."""
+        """Deletes a key, if there is one."""
         _check("key", key)
         self._db.delete(key, durability="sync" if _flag("sync", sync) else None)
 
     def write_batch(self, *, transaction: Optional[bool] = False, sync: Optional[bool] = False) -> WriteBatch:
-        """A batch of writes; with transaction, an exception in its with statement discards them."""
+        """A batch of writes. With transaction=True an exception in its with statement discards
+        them."""
         return self._db._plyvel_batch(b"", _flag("transaction", transaction), _flag("sync", sync))
 
     def raw_iterator(self, *, verify_checksums: bool = False, fill_cache: bool = True) -> RawIterator:
-        """An iterator as LevelDB has it."""
+        """An iterator with LevelDB's own methods."""
         return RawIterator(self._db.cursor())
 
     def snapshot(self) -> Snapshot:
@@ -370,26 +372,27 @@ class DB(_Reads):
         return Snapshot(db=self)
 
     def get_property(self, name: bytes) -> Optional[bytes]:
-        """A property of LevelDB's, with what there is of it here; None if there is no such property."""
+        """A property of LevelDB, filled with Cantle's numbers. None if there is no such property.
+        """
         _check("name", name)
         self._check_open()
         return _property(self._db, name)
 
     def compact_range(self, *, start: Optional[bytes] = None, stop: Optional[bytes] = None) -> None:
-        """Cleans the keys from start to stop."""
+        """Rewrites the keys from start to stop, sorted and without garbage."""
         for argument, key in (("start", start), ("stop", stop)):
             if key is not None:
                 _check(argument, key)
         self._db.compact_range(start, stop)
 
     def approximate_size(self, start: bytes, stop: bytes) -> int:
-        """About how many bytes on disk the keys from start to stop take."""
+        """Approximate bytes on disk of the keys from start to stop."""
         _check("start", start)
         _check("stop", stop)
         return self._db.approximate_bytes(start, stop)
 
     def approximate_sizes(self, *ranges: tuple[bytes, bytes]) -> list[int]:
-        """The same for several ranges."""
+        """approximate_size() of several ranges."""
         sizes = []
         for start, stop in ranges:
             if not isinstance(start, bytes) or not isinstance(stop, bytes):
@@ -399,16 +402,17 @@ class DB(_Reads):
         return sizes
 
     def backup(self, directory: Union[str, bytes]) -> None:
-        """Writes a consistent copy of the store into a new or empty directory: a store that opens. plyvel does not have this."""
+        """Writes a consistent copy of the store into a new or empty directory. plyvel does not have
+        this."""
         self._db.backup(_path(directory))
 
     def prefixed_db(self, prefix: bytes) -> PrefixedDB:
-        """The keys that begin with a prefix as a DB of their own."""
+        """A view of the keys that begin with a prefix."""
         return PrefixedDB(db=self, prefix=prefix)
 
 
 class PrefixedDB(_Reads):
-    """The keys of a DB that begin with a prefix, without it."""
+    """A view of the keys of a DB that begin with a prefix. Its keys do not show the prefix."""
 
     __slots__ = ("db", "prefix")
 
@@ -452,13 +456,13 @@ class PrefixedDB(_Reads):
         return Snapshot(db=self.db, prefix=self.prefix)
 
     def prefixed_db(self, prefix: bytes) -> PrefixedDB:
-        """The keys that begin with this prefix and another."""
+        """A view of the keys that begin with this prefix and another one."""
         _check("prefix", prefix)
         return PrefixedDB(db=self.db, prefix=self.prefix + prefix)
 
 
 class Snapshot(_Reads):
-    """A DB, or a prefixed one, as it was."""
+    """A DB or prefixed DB as it was at one moment."""
 
     __slots__ = ("_db", "_prefix", "_snapshot")
 
@@ -485,7 +489,7 @@ class Snapshot(_Reads):
         return self._db, self._prefix, self._snapshot
 
     def close(self) -> None:
-        """Lets go of the snapshot."""
+        """Releases the snapshot."""
         self._snapshot.close()
 
     release = close
@@ -495,20 +499,20 @@ class Snapshot(_Reads):
     @overload
     def get(self, key: bytes, default: _T, *, verify_checksums: bool = ..., fill_cache: bool = ...) -> Union[bytes, _T]: ...
     def get(self, key: bytes, default: Any = None, *, verify_checksums: bool = False, fill_cache: bool = True) -> Any:
-        """The value that a key had, or default."""
+        """The value of a key at that moment, or default."""
         _check("key", key)
         if self._prefix is not None:
             key = self._prefix + key
         return self._snapshot.get(key, default)
 
     def raw_iterator(self, *, verify_checksums: bool = False, fill_cache: bool = True) -> RawIterator:
-        """An iterator as LevelDB has it."""
+        """An iterator with LevelDB's own methods."""
         self._source()
         return RawIterator(self._snapshot.cursor())
 
 
 class RawIterator:
-    """An iterator as LevelDB has it: a place, which may be nowhere."""
+    """An iterator with LevelDB's own methods: a position, which may be at no entry."""
 
     __slots__ = ("__weakref__", "_cursor")
 
@@ -529,7 +533,7 @@ class RawIterator:
         self._cursor.close()
 
     def valid(self) -> bool:
-        """Whether there is an entry under the iterator."""
+        """True if the iterator is at an entry."""
         return self._cursor.key() is not None
 
     def _check_valid(self) -> None:
@@ -537,44 +541,44 @@ class RawIterator:
             raise IteratorInvalidError()
 
     def seek_to_first(self) -> None:
-        """To the first entry."""
+        """Moves to the first entry."""
         self._cursor.seek_to_first()
 
     def seek_to_last(self) -> None:
-        """To the last entry."""
+        """Moves to the last entry."""
         self._cursor.seek_to_last()
 
     def seek(self, target: bytes) -> None:
-        """To the first entry at or after target."""
+        """Moves to the first entry at or after target."""
         _check("target", target)
         self._cursor.seek(target)
 
     def next(self) -> None:
-        """To the next entry."""
+        """Moves to the next entry."""
         self._check_valid()
         self._cursor.next()
 
     def prev(self) -> None:
-        """To the previous entry."""
+        """Moves to the previous entry."""
         self._check_valid()
         self._cursor.prev()
 
     def key(self) -> bytes:
-        """The key under the iterator."""
+        """The key at the iterator's position."""
         key = self._cursor.key()
         if key is None:
             raise IteratorInvalidError()
         return key
 
     def value(self) -> bytes:
-        """The value under the iterator."""
+        """The value at the iterator's position."""
         value = self._cursor.value()
         if value is None:
             raise IteratorInvalidError()
         return value
 
     def item(self) -> tuple[bytes, bytes]:
-        """Both."""
+        """The key and the value at the iterator's position."""
         item = self._cursor.item()
         if item is None:
             raise IteratorInvalidError()
@@ -582,7 +586,7 @@ class RawIterator:
 
 
 def _property(db: _cantle.DB, name: bytes) -> Optional[bytes]:
-    """LevelDB's properties. There is one level here, which is called 0."""
+    """A property of LevelDB. The store's only level is reported as level 0."""
     level = re.fullmatch(rb"leveldb\.num-files-at-level(\d+)", name)
     if level:
         if int(level[1]) > 6:
@@ -622,10 +626,11 @@ def repair_db(
     comparator: Optional[_COMPARATOR] = None,
     comparator_name: Optional[bytes] = None,
 ) -> None:
-    """Repairs a store in its place. If anything was lost, the damaged one stays beside it, with ".damaged" behind its name. Where
-    there is nothing, an empty store is made.
+    """Repairs a store in place. If anything was lost, the damaged store stays beside it, with
+    ".damaged" appended to its name. A path without a store becomes an empty store.
 
-    The new store is built beside it, with ".repairing" behind its name, where there must be nothing.
+    The new store is built beside the old one, with ".repairing" appended to its name; that path
+    must not exist.
     """
     path = _path(name)
     options = _options(
@@ -645,7 +650,8 @@ def repair_db(
 
 
 def destroy_db(name: Union[str, bytes]) -> None:
-    """Removes a store with everything in it. Files that are not the store's stay, and so does their directory then."""
+    """Removes a store with all its data. Files that do not belong to the store stay, and their
+    directory with them."""
     path = _path(name)
     _destroy(path)
     try:

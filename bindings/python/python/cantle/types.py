@@ -16,16 +16,18 @@ from ._cantle import Resources
 
 __all__ = ["Comparator", "Compression", "Durability", "KeyspaceOptions", "Layout", "PathLike", "StoreOptions"]
 
-# Unions of single literals: stubtest takes a literal of several texts for an alias that differs at run time.
+# Unions of single literals: stubtest takes a literal of several texts for an alias that differs at
+# run time.
 
 #: Compression of the blocks of a keyspace's tables.
 Compression = Union[Literal["none"], Literal["lz4"], Literal["zstd"]]
 
-#: Failure that an acknowledged write survives: the end of the process ("process"), a loss of power ("sync"), or none
-#: until the next checkpoint ("buffered").
+#: Failure that an acknowledged write survives: the end of the process ("process"), a loss of power
+#: ("sync"), or none until the next checkpoint ("buffered").
 Durability = Union[Literal["buffered"], Literal["process"], Literal["sync"]]
 
-#: Layout of a keyspace: a name, or a name with options of the layout, as in "chunk:munks=false,chunk_bytes=1MiB".
+#: Layout of a keyspace: a name, or a name with options of the layout, as in
+#: "chunk:munks=false,chunk_bytes=1MiB".
 Layout = Union[Literal["chunk"], str]
 
 #: Path of a file or directory: str, bytes, or an object whose __fspath__ returns either.
