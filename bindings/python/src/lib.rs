@@ -1,6 +1,6 @@
 //! `cantle._cantle`: the part of the Python package that is written in Rust.
 //!
-//! [`slot`] and [`store`] ensure that no object outlives its store, and that nothing happens in a
+//! `slot` and `store` ensure that no object outlives its store, and that nothing happens in a
 //! forked process. Each other module is one class or one conversion. Every call of the library runs
 //! detached from the interpreter: the call may read files, wait for other threads, or call a
 //! comparator that needs the interpreter in another thread.

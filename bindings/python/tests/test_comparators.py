@@ -112,7 +112,7 @@ NEVER = float("inf")
 
 
 class Failing:
-    """The order backwards, which raises once, or from then on, in the comparison that is so many away."""
+    """The order backwards, which raises once, or from then on, in the comparison with that number."""
 
     def __init__(self, error, always=False, only=None):
         self.left, self.error, self.always, self.raised = NEVER, error, always, 0

@@ -326,7 +326,7 @@ def test_the_interpreter_runs_while_the_store_works(db):
 
     thread = threading.Thread(target=work)
     interval = sys.getswitchinterval()
-    # Nobody is made to hand over: who runs beside the call runs because it has let go.
+    # The interpreter forces no switch now: other threads run only because the call released its lock.
     sys.setswitchinterval(1000)
     try:
         thread.start()
