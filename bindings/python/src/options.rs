@@ -156,6 +156,9 @@ impl<'py> Given<'py> {
             })?;
             options = options.checkpoint_interval(interval);
         }
+        if let Some(on) = self.flag("monitor")? {
+            options = options.monitor(on);
+        }
         if let Some(on) = self.flag("write_buffer")? {
             options = options.write_buffer(on);
         }

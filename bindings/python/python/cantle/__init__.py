@@ -117,6 +117,7 @@ def open(
     background_threads: Optional[int] = None,
     checkpoint_interval: Optional[float] = None,
     write_buffer: Optional[bool] = None,
+    monitor: Optional[bool] = None,
     resources: Optional[Resources] = None,
     comparators: Optional[Mapping[str, types.Comparator]] = None,
     comparator: Optional[str] = None,
@@ -140,6 +141,8 @@ def open(
         store is always refused.
     background_threads: default half of the cores, at least one and at most four.
     checkpoint_interval: the longest time between checkpoints, in seconds; default 5.
+    monitor: True makes a socket in the store's directory, by which `cantle top`, `stats`, `inspect` and
+        `backup` look at the store while this program has it open. Linux only. Default: False.
     write_buffer: True collects appends to logs in a mapped file, which a killed process does not
         lose. Default True. The first such store of a process installs a handler of SIGBUS, which
         passes on signals of other code.
