@@ -1,10 +1,12 @@
-//! One part of a composite key.
+//! One part of a composite key, of any type.
 
-use foundationdb_tuple::Element;
-use std::borrow::Cow;
+use super::big_int::BigInt;
 use std::cmp::Ordering;
 
-/// One part of a composite key. Its order is the order of the encoded keys.
+/// One part of a composite key, of whatever type it was written with, in any language. Its order is the order of
+/// the encoded keys, types first.
+///
+/// More types may be added: a `match` needs an arm for them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Part {
@@ -18,10 +20,19 @@ pub enum Part {
     Nested(Vec<Part>),
     /// An integer, or a time in microseconds since 1970-01-01T00:00:00Z.
     Int(i64),
-    /// A float, in IEEE 754's total order: `-NaN < -inf < -0.0 < 0.0 < inf < NaN`.
+    /// An integer that does not fit into an `i64`. Sorts among the others by its value.
+    BigInt(BigInt),
+    /// A float of 32 bits, in IEEE 754's total order. Sorts before all floats of 64 bits.
+    Float32(f32),
+    /// A float of 64 bits, in IEEE 754's total order: `-NaN < -inf < -0.0 < 0.0 < inf < NaN`.
     Float(f64),
     /// False before true.
     Bool(bool),
+    /// A UUID, in network byte order.
+    Uuid([u8; 16]),
+    /// A versionstamp of FoundationDB: 10 bytes of the database's version and 2 of the user's. Cantle never
+    /// makes one, but reads, orders and writes those of others.
+    Versionstamp([u8; 12]),
 }
 
 impl Part {
@@ -32,23 +43,47 @@ impl Part {
             Self::Bytes(_) => 1,
             Self::Text(_) => 2,
             Self::Nested(_) => 3,
-            Self::Int(_) => 4,
-            Self::Float(_) => 5,
-            Self::Bool(_) => 6,
+            Self::Int(_) | Self::BigInt(_) => 4,
+            Self::Float32(_) => 5,
+            Self::Float(_) => 6,
+            Self::Bool(_) => 7,
+            Self::Uuid(_) => 8,
+            Self::Versionstamp(_) => 9,
         }
     }
 
-    /// The encoder's view of this part, borrowing its bytes.
-    pub(super) fn element(&self) -> Element<'_> {
+    /// The type and the value, as messages show it.
+    pub(super) fn shown(&self) -> String {
+        /// Messages show this many characters of a text or bytes of a byte string.
+        const SHOWN_MAX: usize = 32;
         match self {
-            Self::Null => Element::Nil,
-            Self::Bytes(bytes) => Element::Bytes(bytes.as_slice().into()),
-            Self::Text(text) => Element::String(Cow::Borrowed(text)),
-            Self::Nested(parts) => Element::Tuple(parts.iter().map(Self::element).collect()),
-            Self::Int(int) => Element::Int(*int),
-            Self::Float(float) => Element::Double(*float),
-            Self::Bool(bool) => Element::Bool(*bool),
+            Self::Null => "null".into(),
+            Self::Bytes(bytes) => {
+                let rest = if bytes.len() > SHOWN_MAX { "…" } else { "" };
+                format!("bytes b\"{}{rest}\"", bytes.get(..SHOWN_MAX).unwrap_or(bytes).escape_ascii())
+            }
+            Self::Text(text) if text.chars().count() > SHOWN_MAX => {
+                format!("text \"{}…\"", text.chars().take(SHOWN_MAX).collect::<String>().escape_debug())
+            }
+            Self::Text(text) => format!("text {text:?}"),
+            Self::Nested(parts) => format!("a sequence of {} parts", parts.len()),
+            Self::Int(int) => format!("integer {int}"),
+            Self::BigInt(int) => format!("integer {int}"),
+            Self::Float32(float) => format!("32-bit float {float:?}"),
+            Self::Float(float) => format!("float {float:?}"),
+            Self::Bool(bool) => format!("boolean {bool}"),
+            Self::Uuid(_) => "a UUID".into(),
+            Self::Versionstamp(_) => "a versionstamp".into(),
         }
+    }
+}
+
+/// The order of an `i64` and an integer of any size.
+fn compare(int: i64, big: &BigInt) -> Ordering {
+    match i64::try_from(big) {
+        Ok(big) => int.cmp(&big),
+        Err(_) if big.is_negative() => Ordering::Greater,
+        Err(_) => Ordering::Less,
     }
 }
 
@@ -59,8 +94,14 @@ impl Ord for Part {
             (Self::Text(a), Self::Text(b)) => a.cmp(b),
             (Self::Nested(a), Self::Nested(b)) => a.cmp(b),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
+            (Self::Int(a), Self::BigInt(b)) => compare(*a, b),
+            (Self::BigInt(a), Self::Int(b)) => compare(*b, a).reverse(),
+            (Self::BigInt(a), Self::BigInt(b)) => a.cmp(b),
+            (Self::Float32(a), Self::Float32(b)) => a.total_cmp(b),
             (Self::Float(a), Self::Float(b)) => a.total_cmp(b),
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
+            (Self::Uuid(a), Self::Uuid(b)) => a.cmp(b),
+            (Self::Versionstamp(a), Self::Versionstamp(b)) => a.cmp(b),
             _ => self.rank().cmp(&other.rank()),
         }
     }
@@ -76,3 +117,36 @@ impl PartialEq for Part {
     }
 }
 impl Eq for Part {}
+
+macro_rules! of_integers {
+    ($($type:ty)+) => {$(
+        impl From<$type> for Part {
+            fn from(int: $type) -> Self {
+                i64::try_from(int).map_or_else(|_| Self::BigInt(int.into()), Self::Int)
+            }
+        }
+    )+};
+}
+of_integers! { u64 i128 u128 }
+
+/// An integer part: [`Part::Int`] where it fits.
+impl From<BigInt> for Part {
+    fn from(int: BigInt) -> Self {
+        i64::try_from(&int).map_or_else(|_| Self::BigInt(int), Self::Int)
+    }
+}
+impl From<i64> for Part {
+    fn from(int: i64) -> Self {
+        Self::Int(int)
+    }
+}
+impl From<&str> for Part {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+impl From<String> for Part {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
