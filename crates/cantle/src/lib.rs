@@ -40,6 +40,8 @@
 //! # }
 //! ```
 //!
+//! [`Db::typed`] opens a keyspace whose keys and values are Rust's types rather than bytes ([`typed`]).
+//!
 //! [`Db::snapshot`] returns a consistent view of all keyspaces at one moment. Each [`Range`] or
 //! [`Cursor`] reads from a snapshot of its own. For an open snapshot the store keeps only the
 //! versions that the snapshot sees, so it may stay open for hours (EvenDB §3.2). [`Db::update`] and
@@ -85,8 +87,11 @@
 //! # Features
 //!
 //! * `zstd` (default): [`Compression::Zstd`]. The one dependency that needs a C compiler.
+//! * `jiff`: that crate's times and dates are parts of [keys](key).
 //! * `monitor`: [`Options::monitor`], a socket by which the command looks at an open store. Brings `serde_json`.
-//! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize` and `Deserialize`.
+//! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize` and
+//!   `Deserialize`; `typed::Json` keeps values of any type that serde knows.
+//! * `uuid`: that crate's UUIDs are parts of keys.
 //!
 //! The library prints nothing. It emits [`tracing`](https://docs.rs/tracing) events for opening,
 //! recovery, checkpoints, splits, stalls and damage. Rebalances, splits, merges and checkpoints are
@@ -135,6 +140,7 @@ mod sync;
 mod table;
 #[cfg(feature = "labs")]
 mod tiny;
+pub mod typed;
 mod types;
 pub mod vfs;
 
@@ -149,6 +155,7 @@ pub use layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutS
 pub use maintenance::{JobStats, MaintenanceStats};
 pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
 
+pub use typed::TypedKeyspace;
 pub use types::error::{Attempt, Error, Result};
 pub use types::value::{Key, Value};
 pub use types::{bounds::KeyRange, compression::Compression, durability::Durability, order::Comparator};

@@ -29,7 +29,7 @@ const FLOORS: &[&[&str]] = &[
     &["chunk", "tiny"],
     &["layouts"],
     &["db"],
-    &["repair"],
+    &["repair", "typed"],
 ];
 
 /// Subfolders, from the lowest up, of folders that have more than one; "" are the files of the

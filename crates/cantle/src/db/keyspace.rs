@@ -150,6 +150,12 @@ impl Keyspace {
     /// and everything that was written before is durable before it. If one of the checkpoints for
     /// this fails, its error is returned, and the metadata may have been replaced.
     pub fn set_metadata(&self, bytes: &[u8]) -> Result<()> {
+        self.replace_metadata(None, bytes).map(|_| ())
+    }
+
+    /// Replaces the metadata as [`set_metadata`](Self::set_metadata) does, if they are `expected` where that is given. Returns
+    /// whether it did.
+    pub(crate) fn replace_metadata(&self, expected: Option<&[u8]>, bytes: &[u8]) -> Result<bool> {
         if bytes.len() > METADATA_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
         }
@@ -164,11 +170,14 @@ impl Keyspace {
         let keyspaces = store.keyspaces.read();
         self.inner.check()?;
         let mut metadata = self.inner.metadata.lock();
+        if expected.is_some_and(|expected| *metadata != expected) {
+            return Ok(false);
+        }
         store.substrate.manifest.append(&[Edit::Keyspace(self.inner.edit(bytes.to_vec()))])?;
         *metadata = bytes.to_vec();
         drop(metadata);
         drop(keyspaces);
-        store.substrate.checkpoint()
+        store.substrate.checkpoint().map(|()| true)
     }
 }
 

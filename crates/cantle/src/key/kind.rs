@@ -25,7 +25,15 @@ pub trait Kind: sealed::Sealed + 'static {
     }
 }
 
+/// A kind of the same encoding as the kind `K`: the same one, but that [`Byte`] and [`Int`] are both integers.
+#[diagnostic::on_unimplemented(message = "a key of the kind `{Self}` is not one of the kind `{K}`")]
+pub trait SameAs<K>: Kind {}
+
 /// Parts of this kind begin a key of the kind `Whole`.
+#[diagnostic::on_unimplemented(
+    message = "parts of the kind `{Self}` do not begin a key of the kind `{Whole}`",
+    note = "leading parts are a tuple: `(\"UA\",)`"
+)]
 pub trait LeadingParts<Whole>: Kind {
     /// Whether they are all of the key's parts.
     #[doc(hidden)]
@@ -44,6 +52,7 @@ macro_rules! kinds {
                 $name.to_owned()
             }
         }
+        impl SameAs<$kind> for $kind {}
         impl LeadingParts<$kind> for $kind {
             const WHOLE: bool = true;
         }
@@ -74,6 +83,15 @@ kinds! {
     Date "date", List<Date>;
 }
 
+impl SameAs<Int> for Byte {}
+impl SameAs<Byte> for Int {}
+impl LeadingParts<Int> for Byte {
+    const WHOLE: bool = true;
+}
+impl LeadingParts<Byte> for Int {
+    const WHOLE: bool = true;
+}
+
 /// A part that may be a null.
 #[derive(Debug)]
 pub struct Optional<K>(PhantomData<K>);
@@ -84,7 +102,8 @@ impl<K: Kind> Kind for Optional<K> {
         format!("{}?", K::name())
     }
 }
-impl<K: Kind> LeadingParts<Self> for Optional<K> {
+impl<K: Kind, S: SameAs<K>> SameAs<Optional<K>> for Optional<S> {}
+impl<K: Kind, S: SameAs<K>> LeadingParts<Optional<K>> for Optional<S> {
     const WHOLE: bool = true;
 }
 
@@ -101,12 +120,14 @@ impl<K: Kind> Kind for List<K> {
         vec![format!("{}…", K::name())]
     }
 }
-impl<K: Kind> LeadingParts<Self> for List<K> {
+impl<K: Kind, S: SameAs<K>> SameAs<List<K>> for List<S> {}
+impl<K: Kind, S: SameAs<K>> LeadingParts<List<K>> for List<S> {
     const WHOLE: bool = true;
 }
 
+// Each kind of a tuple, and a second one with kinds that are the same as its own.
 macro_rules! sequences {
-    ($([$($kind:ident)*])+) => {$(
+    ($([$($kind:ident $same:ident)*])+) => {$(
         impl<$($kind: Kind),*> sealed::Sealed for ($($kind,)*) {}
         impl<$($kind: Kind),*> Kind for ($($kind,)*) {
             type Slice = List<Self>;
@@ -117,37 +138,38 @@ macro_rules! sequences {
                 vec![$($kind::name()),*]
             }
         }
-        sequences!(@begin [] [$($kind)*]; $($kind)*);
+        impl<$($kind: Kind, $same: SameAs<$kind>),*> SameAs<($($kind,)*)> for ($($same,)*) {}
+        sequences!(@begin [] [$($kind)*]; $($kind $same)*);
     )+};
     // Each beginning of a sequence leads it.
-    (@begin [$($lead:ident)*] [$($whole:ident)*]; $next:ident $($rest:ident)*) => {
-        impl<$($whole: Kind),*> LeadingParts<($($whole,)*)> for ($($lead,)*) {
+    (@begin [$($lead:ident $same:ident)*] [$($whole:ident)*]; $next:ident $next_same:ident $($rest:ident)*) => {
+        impl<$($whole: Kind,)* $($same: SameAs<$lead>),*> LeadingParts<($($whole,)*)> for ($($same,)*) {
             const WHOLE: bool = false;
         }
-        sequences!(@begin [$($lead)* $next] [$($whole)*]; $($rest)*);
+        sequences!(@begin [$($lead $same)* $next $next_same] [$($whole)*]; $($rest)*);
     };
-    (@begin [$($lead:ident)*] [$($whole:ident)*];) => {
-        impl<$($whole: Kind),*> LeadingParts<($($whole,)*)> for ($($whole,)*) {
+    (@begin [$($lead:ident $same:ident)*] [$($whole:ident)*];) => {
+        impl<$($whole: Kind,)* $($same: SameAs<$lead>),*> LeadingParts<($($whole,)*)> for ($($same,)*) {
             const WHOLE: bool = true;
         }
     };
 }
 sequences! {
     []
-    [A]
-    [A B]
-    [A B C]
-    [A B C D]
-    [A B C D E]
-    [A B C D E F]
-    [A B C D E F G]
-    [A B C D E F G H]
-    [A B C D E F G H I]
-    [A B C D E F G H I J]
-    [A B C D E F G H I J K]
-    [A B C D E F G H I J K L]
-    [A B C D E F G H I J K L M]
-    [A B C D E F G H I J K L M N]
-    [A B C D E F G H I J K L M N O]
-    [A B C D E F G H I J K L M N O P]
+    [A A2]
+    [A A2 B B2]
+    [A A2 B B2 C C2]
+    [A A2 B B2 C C2 D D2]
+    [A A2 B B2 C C2 D D2 E E2]
+    [A A2 B B2 C C2 D D2 E E2 F F2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2 K K2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2 K K2 L L2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2 K K2 L L2 M M2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2 K K2 L L2 M M2 N N2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2 K K2 L L2 M M2 N N2 O O2]
+    [A A2 B B2 C C2 D D2 E E2 F F2 G G2 H H2 I I2 J J2 K K2 L L2 M M2 N N2 O O2 P P2]
 }

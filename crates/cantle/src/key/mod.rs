@@ -72,7 +72,7 @@ pub use big_int::{BigInt, OutOfRange};
 pub use builder::Builder;
 pub use error::PartError;
 pub use part::Part;
-pub use parts::{Parts, parse};
+pub use parts::{Parts, describe, parse};
 pub use time::{Moment, Time};
 pub use value::{FromKey, InfallibleKey, ToKey};
 

@@ -2,6 +2,7 @@
 
 use super::big_int::BigInt;
 use std::cmp::Ordering;
+use std::fmt;
 
 /// One part of a composite key, of whatever type it was written with, in any language. Its order is the order of
 /// the encoded keys, types first.
@@ -149,4 +150,43 @@ impl From<String> for Part {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
+}
+
+/// As in Rust: `null`, `"text"`, `b"bytes"`, `-1`, `0.5`, `true`, `("nested", 1)`; a float of 32 bits as `0.5f32`, a UUID in its usual form.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        };
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bytes(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Nested(parts) => f.write_str(&listed(parts)),
+            Self::Int(int) => write!(f, "{int}"),
+            Self::BigInt(int) => write!(f, "{int}"),
+            Self::Float32(float) => write!(f, "{float:?}f32"),
+            Self::Float(float) => write!(f, "{float:?}"),
+            Self::Bool(bool) => write!(f, "{bool}"),
+            Self::Uuid(bytes) => {
+                let mut rest = &bytes[..];
+                for (index, len) in [4, 2, 2, 2, 6].into_iter().enumerate() {
+                    let (group, after) = rest.split_at(len);
+                    f.write_str(if index > 0 { "-" } else { "" })?;
+                    hex(f, group)?;
+                    rest = after;
+                }
+                Ok(())
+            }
+            Self::Versionstamp(bytes) => {
+                f.write_str("versionstamp ")?;
+                hex(f, bytes)
+            }
+        }
+    }
+}
+
+/// Parts in parentheses.
+pub(super) fn listed(parts: &[Part]) -> String {
+    format!("({})", parts.iter().map(Part::to_string).collect::<Vec<_>>().join(", "))
 }

@@ -36,6 +36,11 @@ pub(super) fn shown(key: &[u8]) -> String {
     format!("b\"{}{rest}\"", key.get(..SHOWN_MAX).unwrap_or(key).escape_ascii())
 }
 
+/// A key for people: `("UA", 1545)`, or its first bytes if it is no composite key.
+pub fn describe(key: &[u8]) -> String {
+    parse(key).map_or_else(|_| shown(key), |parts| super::part::listed(&parts))
+}
+
 /// The parts of a key, or of a nested sequence, which [`FromKey`] reads one by one.
 #[derive(Debug)]
 pub struct Parts<'a> {

@@ -89,6 +89,10 @@ pub trait ToKey {
 /// A [`ToKey`] whose every value has an encoding, so that [`encode`](super::encode) returns no error: all but times of
 /// other crates, which may be finer than a microsecond ([`Time`](super::Time) is not), and sequences with such.
 ///
+/// ```compile_fail
+/// cantle::key::encode(&("EWR", std::time::SystemTime::UNIX_EPOCH)); // try_encode, or Time::floor
+/// ```
+///
 /// # Panics
 ///
 /// The encoding of a type panics if it implements this trait and its [`append_to`](ToKey::append_to) fails.

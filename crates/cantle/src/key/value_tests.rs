@@ -233,6 +233,16 @@ fn an_integer_longer_than_a_key_can_hold_is_none() {
     );
 }
 
+#[test]
+fn a_key_is_described_by_its_parts() {
+    let uuid = Part::Uuid([0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let key = encode(&("é\"", b"\0", -1, (0.5, 0.5f32), true, None::<i8>, u128::MAX, uuid));
+    let said = "(\"é\\\"\", b\"\\x00\", -1, (0.5, 0.5f32), true, null, 340282366920938463463374607431768211455, \
+                12345678-9abc-def0-0102-030405060708)";
+    assert_eq!(describe(&key), said);
+    assert_eq!(describe(b"\xff"), "b\"\\xff\"");
+}
+
 #[cfg(feature = "uuid")]
 proptest! {
     #[test]

@@ -226,6 +226,18 @@ pub enum Error {
         /// The value given at this open.
         given: String,
     },
+    /// A pair of a typed keyspace cannot be read as its types: it was written by other means, or by a program whose
+    /// types differ. The other pairs stay readable; so does this one through [`TypedKeyspace::keyspace`](crate::TypedKeyspace::keyspace).
+    #[error("keyspace {keyspace:?}: {what}")]
+    #[non_exhaustive]
+    WrongType {
+        /// The keyspace's name.
+        keyspace: String,
+        /// The key of the pair, in bytes.
+        key: Vec<u8>,
+        /// The key as its parts, what was to be read, and what is there.
+        what: String,
+    },
     /// The named keyspace does not exist (or was dropped).
     #[error("there is no keyspace {0:?}")]
     NoKeyspace(String),
