@@ -154,7 +154,8 @@ typedef enum {
 } cantle_status;
 
 /**
- * The type of a part, in the order in which types sort.
+ * The type of a part. Types sort in the order null, bytes, text, nested, integers of all sizes,
+ * 32-bit float, float, boolean, UUID, versionstamp.
  */
 typedef enum {
     /**
@@ -185,6 +186,24 @@ typedef enum {
      * False or true: `integer` is 0 or 1.
      */
     CANTLE_PART_BOOL = 6,
+    /**
+     * An integer that does not fit into 64 bits with its sign. Its absolute value is in `bytes`,
+     * big endian, without leading zeros; `integer` is -1 or 1, as is its sign. An unsigned integer
+     * of 64 bits has 8 bytes.
+     */
+    CANTLE_PART_BIG_INT = 7,
+    /**
+     * A float of 32 bits, in `number`.
+     */
+    CANTLE_PART_FLOAT32 = 8,
+    /**
+     * A UUID: 16 bytes in network order, in `bytes`.
+     */
+    CANTLE_PART_UUID = 9,
+    /**
+     * A versionstamp of FoundationDB: 12 bytes, in `bytes`.
+     */
+    CANTLE_PART_VERSIONSTAMP = 10,
 } cantle_part_kind;
 
 /**
@@ -415,7 +434,7 @@ typedef struct {
      */
     cantle_part_kind kind;
     /**
-     * The value of an integer or a boolean.
+     * The value of an integer or a boolean, or the sign of an integer beyond 64 bits.
      */
     int64_t integer;
     /**
@@ -423,7 +442,7 @@ typedef struct {
      */
     double number;
     /**
-     * The value of a byte string or a text.
+     * The value of a byte string, text, integer beyond 64 bits, UUID or versionstamp.
      */
     cantle_slice bytes;
 } cantle_part;
@@ -1656,7 +1675,8 @@ cantle_status cantle_iterator_status(cantle_iterator *iterator);
 /**
  * Creates a key without parts.
  *
- * Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL if there are too many handles. Threads: any.
+ * Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL if there are
+ * too many handles. Threads: any.
  */
 cantle_key *cantle_key_new(void);
 
@@ -1712,7 +1732,57 @@ cantle_status cantle_key_bytes(cantle_key *key, const void *bytes, size_t len, c
 cantle_status cantle_key_int(cantle_key *key, int64_t integer, cantle_error **error);
 
 /**
- * Appends a float, which sorts by IEEE 754's total order.
+ * Appends an unsigned integer. It is the same part as the same number of cantle_key_int.
+ *
+ * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+ * invalid handle, and if the key would be too long. Threads: one at a time.
+ */
+cantle_status cantle_key_uint(cantle_key *key, uint64_t integer, cantle_error **error);
+
+/**
+ * Appends an integer of any size by its sign and its absolute value, which is `len` bytes, big
+ * endian. It is the same part as the same number of cantle_key_int.
+ *
+ * Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+ * CANTLE_INVALID_ARGUMENT for invalid handles and pointers, for more than 255 bytes (leading zeros
+ * not counted), and if the key would be too long. Threads: one at a time.
+ */
+cantle_status cantle_key_big_int(cantle_key *key,
+                                 bool is_negative,
+                                 const void *magnitude,
+                                 size_t len,
+                                 cantle_error **error);
+
+/**
+ * Appends a UUID, which is 16 bytes in network order.
+ *
+ * Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+ * CANTLE_INVALID_ARGUMENT for invalid handles and pointers, if `len` is not 16, and if the key
+ * would be too long. Threads: one at a time.
+ */
+cantle_status cantle_key_uuid(cantle_key *key, const void *uuid, size_t len, cantle_error **error);
+
+/**
+ * Appends a versionstamp of FoundationDB, which is 12 bytes: 10 of the database's version and 2 of
+ * the user's.
+ *
+ * Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+ * CANTLE_INVALID_ARGUMENT for invalid handles and pointers, if `len` is not 12, and if the key
+ * would be too long. Threads: one at a time.
+ */
+cantle_status cantle_key_versionstamp(cantle_key *key, const void *stamp, size_t len, cantle_error **error);
+
+/**
+ * Appends a float of 32 bits, which is another part than the same number in 64 bits, and sorts
+ * before all of those.
+ *
+ * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+ * invalid handle, and if the key would be too long. Threads: one at a time.
+ */
+cantle_status cantle_key_float32(cantle_key *key, float number, cantle_error **error);
+
+/**
+ * Appends a float of 64 bits, which sorts by IEEE 754's total order.
  *
  * Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
  * invalid handle, and if the key would be too long. Threads: one at a time.

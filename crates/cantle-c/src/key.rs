@@ -8,12 +8,13 @@ use crate::handle::{self, Object};
 use crate::raw::{self, Out};
 use crate::status::cantle_status;
 use cantle::KEY_BYTES_MAX;
-use cantle::key::{self, Builder, Part};
+use cantle::key::{self, BigInt, Builder, Part};
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// The type of a part, in the order in which types sort.
+/// The type of a part. Types sort in the order null, bytes, text, nested, integers of all sizes,
+/// 32-bit float, float, boolean, UUID, versionstamp.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cantle_part_kind {
@@ -31,6 +32,16 @@ pub enum cantle_part_kind {
     CANTLE_PART_FLOAT = 5,
     /// False or true: `integer` is 0 or 1.
     CANTLE_PART_BOOL = 6,
+    /// An integer that does not fit into 64 bits with its sign. Its absolute value is in `bytes`,
+    /// big endian, without leading zeros; `integer` is -1 or 1, as is its sign. An unsigned integer
+    /// of 64 bits has 8 bytes.
+    CANTLE_PART_BIG_INT = 7,
+    /// A float of 32 bits, in `number`.
+    CANTLE_PART_FLOAT32 = 8,
+    /// A UUID: 16 bytes in network order, in `bytes`.
+    CANTLE_PART_UUID = 9,
+    /// A versionstamp of FoundationDB: 12 bytes, in `bytes`.
+    CANTLE_PART_VERSIONSTAMP = 10,
 }
 
 /// One part of a composite key, as cantle_key_part reads it.
@@ -39,11 +50,11 @@ pub enum cantle_part_kind {
 pub struct cantle_part {
     /// The type.
     pub kind: cantle_part_kind,
-    /// The value of an integer or a boolean.
+    /// The value of an integer or a boolean, or the sign of an integer beyond 64 bits.
     pub integer: i64,
     /// The value of a float.
     pub number: f64,
-    /// The value of a byte string or a text.
+    /// The value of a byte string, text, integer beyond 64 bits, UUID or versionstamp.
     pub bytes: cantle_slice,
 }
 
@@ -126,7 +137,8 @@ fn append(key: *mut cantle_key, part: Part, depth: usize) -> Outcome<()> {
 
 /// Creates a key without parts.
 ///
-/// Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL if there are too many handles. Threads: any.
+/// Ownership: the key is the caller's, to be freed by cantle_key_free. Errors: NULL if there are
+/// too many handles. Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cantle_key_new() -> *mut cantle_key {
     quietly(null_mut(), || handle::create(OpenKey(Mutex::default())))
@@ -232,7 +244,106 @@ pub unsafe extern "C" fn cantle_key_int(
     unsafe { status(error, || append(key, Part::Int(integer), 0)) }
 }
 
-/// Appends a float, which sorts by IEEE 754's total order.
+/// Appends an unsigned integer. It is the same part as the same number of cantle_key_int.
+///
+/// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+/// invalid handle, and if the key would be too long. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_key_uint(
+    key: *mut cantle_key,
+    integer: u64,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe { status(error, || append(key, Part::from(integer), 0)) }
+}
+
+/// Appends an integer of any size by its sign and its absolute value, which is `len` bytes, big
+/// endian. It is the same part as the same number of cantle_key_int.
+///
+/// Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+/// CANTLE_INVALID_ARGUMENT for invalid handles and pointers, for more than 255 bytes (leading zeros
+/// not counted), and if the key would be too long. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_key_big_int(
+    key: *mut cantle_key,
+    is_negative: bool,
+    magnitude: *const c_void,
+    len: usize,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe {
+        status(error, || {
+            let magnitude = raw::bytes(magnitude, len, KEY_BYTES_MAX, "integer")?;
+            let int = BigInt::from_magnitude(is_negative, magnitude)
+                .ok_or_else(|| Failure::invalid("an integer in a key has at most 255 bytes"))?;
+            append(key, Part::from(int), 0)
+        })
+    }
+}
+
+/// Appends a UUID, which is 16 bytes in network order.
+///
+/// Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+/// CANTLE_INVALID_ARGUMENT for invalid handles and pointers, if `len` is not 16, and if the key
+/// would be too long. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_key_uuid(
+    key: *mut cantle_key,
+    uuid: *const c_void,
+    len: usize,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe { status(error, || append(key, Part::Uuid(sized(uuid, len, "UUID")?), 0)) }
+}
+
+/// Appends a versionstamp of FoundationDB, which is 12 bytes: 10 of the database's version and 2 of
+/// the user's.
+///
+/// Ownership: the bytes are copied; bytes that the key lent before are gone. Errors:
+/// CANTLE_INVALID_ARGUMENT for invalid handles and pointers, if `len` is not 12, and if the key
+/// would be too long. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_key_versionstamp(
+    key: *mut cantle_key,
+    stamp: *const c_void,
+    len: usize,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe { status(error, || append(key, Part::Versionstamp(sized(stamp, len, "versionstamp")?), 0)) }
+}
+
+/// Bytes of a fixed number that a caller lends.
+///
+/// # Safety
+///
+/// As for [`raw::bytes`].
+unsafe fn sized<const N: usize>(data: *const c_void, len: usize, what: &str) -> Outcome<[u8; N]> {
+    // SAFETY: as above.
+    unsafe { raw::bytes(data, len, N, what)? }
+        .try_into()
+        .map_err(|_| Failure::invalid(format!("a {what} has {N} bytes, not {len}")))
+}
+
+/// Appends a float of 32 bits, which is another part than the same number in 64 bits, and sorts
+/// before all of those.
+///
+/// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
+/// invalid handle, and if the key would be too long. Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_key_float32(
+    key: *mut cantle_key,
+    number: f32,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`).
+    unsafe { status(error, || append(key, Part::Float32(number), 0)) }
+}
+
+/// Appends a float of 64 bits, which sorts by IEEE 754's total order.
 ///
 /// Ownership: bytes that the key lent before are gone. Errors: CANTLE_INVALID_ARGUMENT for an
 /// invalid handle, and if the key would be too long. Threads: one at a time.
@@ -392,6 +503,20 @@ pub unsafe extern "C" fn cantle_key_part(
                 }
                 Part::Nested(_) => of_kind(CANTLE_PART_NESTED),
                 Part::Int(integer) => cantle_part { integer: *integer, ..of_kind(CANTLE_PART_INT) },
+                Part::BigInt(int) => cantle_part {
+                    integer: if int.is_negative() { -1 } else { 1 },
+                    bytes: cantle_slice::of(int.magnitude()),
+                    ..of_kind(CANTLE_PART_BIG_INT)
+                },
+                Part::Float32(number) => {
+                    cantle_part { number: f64::from(*number), ..of_kind(CANTLE_PART_FLOAT32) }
+                }
+                Part::Uuid(uuid) => {
+                    cantle_part { bytes: cantle_slice::of(uuid), ..of_kind(CANTLE_PART_UUID) }
+                }
+                Part::Versionstamp(stamp) => {
+                    cantle_part { bytes: cantle_slice::of(stamp), ..of_kind(CANTLE_PART_VERSIONSTAMP) }
+                }
                 Part::Float(number) => cantle_part { number: *number, ..of_kind(CANTLE_PART_FLOAT) },
                 Part::Bool(boolean) => {
                     cantle_part { integer: i64::from(*boolean), ..of_kind(CANTLE_PART_BOOL) }

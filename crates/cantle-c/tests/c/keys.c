@@ -38,8 +38,56 @@ static void too_deep_and_too_long(void) {
     CHECK(cantle_key_free(key) == CANTLE_OK && cantle_key_free(twice) == CANTLE_OK);
 }
 
+/* Parts of types that other languages have. */
+static void types(void) {
+    static const unsigned char uuid[16] = {0x12, 0x34, 0x56}, stamp[12] = {7}, ones[255] = {0xff}, wide[256] = {1};
+    static const unsigned char zeros_and_one[20] = {[19] = 1};
+    cantle_key *key = cantle_key_new(), *parsed;
+    cantle_part part;
+    OK(cantle_key_uint(key, UINT64_MAX, &error));
+    OK(cantle_key_uint(key, 5, &error));
+    OK(cantle_key_big_int(key, true, "\1\0\0\0\0\0\0\0\0", 9, &error));
+    OK(cantle_key_big_int(key, true, zeros_and_one, 20, &error));
+    OK(cantle_key_big_int(key, false, ones, 255, &error));
+    OK(cantle_key_big_int(key, true, NULL, 0, &error));
+    OK(cantle_key_float32(key, -42.0f, &error));
+    OK(cantle_key_uuid(key, uuid, 16, &error));
+    OK(cantle_key_versionstamp(key, stamp, 12, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_key_big_int(key, false, wide, 256, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_key_big_int(key, false, NULL, 1, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_key_uuid(key, uuid, 15, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_key_uuid(key, wide, 17, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_key_versionstamp(key, NULL, 12, &error));
+    cantle_slice data = cantle_key_data(key);
+    /* The first bytes of each part, as another language wrote them. */
+    static const char first[] = "\x1c\xff\xff\xff\xff\xff\xff\xff\xff\x15\5\x0b\xf6\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x13\xfe\x1d\xff\xff";
+    CHECK(memcmp(data.data, first, sizeof first - 1) == 0);
+    SOME(parsed, cantle_key_parse(data.data, data.len, &error));
+    CHECK(cantle_key_count(parsed) == 9);
+    OK(cantle_key_part(parsed, 0, &part, &error));
+    CHECK(part.kind == CANTLE_PART_BIG_INT && part.integer == 1 && part.bytes.len == 8 && part.bytes.data[7] == (char)0xff);
+    OK(cantle_key_part(parsed, 1, &part, &error));
+    CHECK(part.kind == CANTLE_PART_INT && part.integer == 5);
+    OK(cantle_key_part(parsed, 2, &part, &error));
+    CHECK(part.kind == CANTLE_PART_BIG_INT && part.integer == -1 && part.bytes.len == 9 && part.bytes.data[0] == 1);
+    OK(cantle_key_part(parsed, 3, &part, &error));
+    CHECK(part.kind == CANTLE_PART_INT && part.integer == -1);
+    OK(cantle_key_part(parsed, 4, &part, &error));
+    CHECK(part.kind == CANTLE_PART_BIG_INT && part.integer == 1 && part.bytes.len == 255);
+    OK(cantle_key_part(parsed, 5, &part, &error));
+    CHECK(part.kind == CANTLE_PART_INT && part.integer == 0);
+    OK(cantle_key_part(parsed, 6, &part, &error));
+    CHECK(part.kind == CANTLE_PART_FLOAT32 && part.number < -41.9 && part.number > -42.1);
+    OK(cantle_key_part(parsed, 7, &part, &error));
+    CHECK(part.kind == CANTLE_PART_UUID && part.bytes.len == 16 && memcmp(part.bytes.data, uuid, 16) == 0);
+    OK(cantle_key_part(parsed, 8, &part, &error));
+    CHECK(part.kind == CANTLE_PART_VERSIONSTAMP && part.bytes.len == 12 && memcmp(part.bytes.data, stamp, 12) == 0);
+    CHECK(cantle_key_free(parsed) == CANTLE_OK && cantle_key_free(key) == CANTLE_OK);
+}
+
 int main(int argc, char **argv) {
     begin(argc);
+    types();
     cantle_key *key = cantle_key_new(), *other = cantle_key_new(), *nested = cantle_key_new(), *parsed;
     cantle_part part;
     OK(cantle_key_text(key, "UA", 2, &error));
