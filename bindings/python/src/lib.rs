@@ -15,6 +15,7 @@ mod db;
 mod errors;
 mod gap;
 mod import;
+mod key_types;
 mod keyspace;
 mod leveldb;
 mod options;

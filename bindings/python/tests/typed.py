@@ -1,7 +1,9 @@
 """Types that mypy must accept, infer or refuse. A test checks this file with mypy and does not run it."""
 
+from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
+from uuid import UUID
 
 from typing_extensions import assert_type
 
@@ -27,6 +29,11 @@ with db.snapshot() as snapshot, db.write_batch() as batch, db.transaction() as t
     batch.keyspace(db.keyspace("other", compression="lz4")).put(b"a", b"b")
 assert_type(db.verify().ok, bool)
 assert_type(cantle.repair("a", "b").pairs, int)
+
+db["UA", datetime.now(timezone.utc), date.today(), UUID(int=5), 2**100, cantle.Float32(0.5)] = b""
+assert_type(cantle.decode_key(b"key", (str, datetime, (int, object))), tuple[Any, ...])
+cantle.encode_key((1j,))  # type: ignore[arg-type]
+cantle.decode_key(b"key", (5,))  # type: ignore[arg-type]
 
 db.put("text", b"")  # type: ignore[arg-type]
 db.put(b"key", None)  # type: ignore[arg-type]

@@ -53,6 +53,7 @@ from ._errors import (
     ReadOnlyError,
     UnsupportedFormatError,
 )
+from ._keys import Float32, Versionstamp
 from ._reports import ImportDamage, ImportReport, LeftOut, RepairedKeyspace, RepairReport, UncertainKeys, VerifyReport
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ __all__ = [
     "CorruptionError",
     "Cursor",
     "Error",
+    "Float32",
     "ForkedError",
     "ImportDamage",
     "ImportReport",
@@ -91,6 +93,7 @@ __all__ = [
     "UncertainKeys",
     "UnsupportedFormatError",
     "VerifyReport",
+    "Versionstamp",
     "WriteBatch",
     "decode_key",
     "destroy",

@@ -1,7 +1,10 @@
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Optional, TypeVar, Union, overload
+from uuid import UUID
+
 from typing_extensions import Buffer, Self, TypeAlias, Unpack, disjoint_base, final
 
 from . import types
@@ -10,8 +13,10 @@ from ._reports import ImportReport, RepairReport, VerifyReport
 _T = TypeVar("_T")
 _Y = TypeVar("_Y", covariant=True)
 _PathLike: TypeAlias = types.PathLike
-# A part of a composite key.
-_Part: TypeAlias = Union[str, int, float, bool, None, Buffer, tuple["_Part", ...], list["_Part"]]
+# A part of a composite key. A datetime is a date.
+_Part: TypeAlias = Union[str, int, float, bool, None, Buffer, date, UUID, tuple["_Part", ...], list["_Part"]]
+# The types that the parts of a key are to have: a tuple for a nested one.
+_Types: TypeAlias = tuple[Union[type, "_Types"], ...]
 _Key: TypeAlias = Union[Buffer, tuple[_Part, ...]]
 # The types of the parts are known only at run time.
 _Decoded: TypeAlias = tuple[Any, ...]
@@ -54,7 +59,7 @@ def import_leveldb(
     **options: Any,
 ) -> ImportReport: ...
 def encode_key(parts: tuple[_Part, ...], /) -> bytes: ...
-def decode_key(key: Buffer, /) -> _Decoded: ...
+def decode_key(key: Buffer, /, types: Optional[_Types] = None) -> _Decoded: ...
 def close_all() -> None: ...
 
 @final
