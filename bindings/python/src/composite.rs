@@ -150,7 +150,7 @@ fn typed_object(py: Python<'_>, part: &Part, kind: &Bound<'_, PyAny>) -> PyResul
     if same || kind.is(py.get_type::<PyAny>()) {
         return object(py, part);
     }
-    let name = kind.cast::<PyType>().and_then(|kind| Ok(kind.name().map(|name| name.to_string())));
+    let name = kind.cast::<PyType>().map(|kind| kind.name().map(|name| name.to_string()));
     let name = name.unwrap_or_else(|_| Ok(kind.to_string()))?;
     Err(errors::invalid(&format!("the key's part {part} is not of the type {name}")))
 }

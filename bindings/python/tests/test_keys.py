@@ -1,8 +1,10 @@
 """Composite keys of each type, and what other languages wrote."""
 
 import random
+import re
 import uuid
 from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -127,3 +129,13 @@ def test_times_and_uuids_are_keys_of_a_store(db):
 def test_a_part_of_no_type_of_keys_is_refused():
     with pytest.raises(TypeError, match="a part of a key is str, int, .* datetime, date, UUID, .* not complex"):
         encode_key((1j,))
+
+
+def test_the_program_of_the_page_about_keys(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "choosing-keys.md").read_text()
+    program = re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "choosing-keys.md", "exec"), {})
+    assert capsys.readouterr().out == (
+        "2013-07-04 10:00:00+00:00 1545 b'delayed'\n2013-07-04 12:30:00+00:00 1714 b'on time'\n"
+    )

@@ -104,6 +104,11 @@
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The Rust in the page about keys compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/choosing-keys.md")]
+pub struct ChoosingKeys;
+
 // Must be the first module: the modules below plant bugs with its macro.
 #[cfg(not(feature = "canaries"))]
 #[macro_use]

@@ -12,6 +12,8 @@ mod counters;
 mod snapshots;
 #[path = "../examples/transaction.rs"]
 mod transaction;
+#[path = "../examples/typed_keys.rs"]
+mod typed_keys;
 
 #[test]
 fn the_same_program_as_in_other_languages() {
@@ -53,4 +55,9 @@ fn async_code_hands_blocking_calls_over() {
 #[test]
 fn transactions_that_read_ranges_and_meet() {
     transaction::main().unwrap();
+}
+
+#[test]
+fn a_typed_keyspace() {
+    typed_keys::main().unwrap();
 }
