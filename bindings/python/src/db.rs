@@ -100,6 +100,22 @@ pub fn repair<'py>(
 
 #[pymethods]
 impl DB {
+    /// The keyspace of this name with keys and values of these types, which is made if there is none; a TypedKeyspace.
+    ///
+    /// key: a type, or a tuple of the types of a key's parts: str, bytes, int, float, bool, datetime, date, UUID, Float32, object (any), Optionals
+    ///     and nested tuples of these.
+    /// value: bytes, str, a type or tuple as for keys, or "json" for whatever json writes and reads.
+    ///
+    /// The types are kept in the metadata, as Rust's typed keyspaces keep theirs: with others it raises OptionMismatchError.
+    fn typed<'py>(
+        self_: &Bound<'py, Self>,
+        name: &str,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        PyModule::import(self_.py(), "cantle._typed")?.getattr("typed")?.call1((self_, name, key, value))
+    }
+
     /// The store's directory.
     #[getter]
     fn path(self_: PyRef<'_, Self>) -> PathBuf {

@@ -94,6 +94,12 @@ pub fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyA
             error.setattr("given", given)?;
             error
         }
+        Error::WrongType { keyspace, key, .. } => {
+            let error = plain("WrongTypeError")?;
+            error.setattr("keyspace", keyspace)?;
+            error.setattr("key", PyBytes::new(py, key))?;
+            error
+        }
         Error::NoKeyspace(keyspace) => {
             let error = plain("NoKeyspaceError")?;
             error.setattr("keyspace", keyspace)?;

@@ -35,6 +35,10 @@ assert_type(cantle.decode_key(b"key", (str, datetime, (int, object))), tuple[Any
 cantle.encode_key((1j,))  # type: ignore[arg-type]
 cantle.decode_key(b"key", (5,))  # type: ignore[arg-type]
 
+flights = db.typed("flights", (str, datetime, Optional[int]), "json")
+assert_type(flights, cantle.TypedKeyspace)
+flights["UA", datetime.now(timezone.utc), None] = {"dest": "EWR"}
+
 db.put("text", b"")  # type: ignore[arg-type]
 db.put(b"key", None)  # type: ignore[arg-type]
 db.keyspace("other", memory_budget=5)  # type: ignore[call-arg]

@@ -465,6 +465,11 @@ mod of_serde {
         );
         assert!(db.typed::<(String, Time, u32), Json<Flight>>("flights").is_err());
 
+        // As Python records JSON of any type.
+        let any = format!(r#"{{"cantle":1,{columns},"value":"json",{}}}"#, types.replace("Flight", "any"));
+        raw(&db, "any").set_metadata(any.as_bytes()).unwrap();
+        db.typed::<Loaded, Json<Flight>>("any").unwrap();
+
         let csv = format!(r#"{{"cantle":1,{columns},"value":{{"csv":["dest"]}}}}"#);
         raw(&db, "csv").set_metadata(csv.as_bytes()).unwrap();
         let Err(Error::OptionMismatch { stored, given, .. }) = db.typed::<Loaded, Json<Flight>>("csv") else {

@@ -52,9 +52,11 @@ from ._errors import (
     OptionMismatchError,
     ReadOnlyError,
     UnsupportedFormatError,
+    WrongTypeError,
 )
 from ._keys import Float32, Versionstamp
 from ._reports import ImportDamage, ImportReport, LeftOut, RepairedKeyspace, RepairReport, UncertainKeys, VerifyReport
+from ._typed import TypedKeyspace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,11 +92,13 @@ __all__ = [
     "Resources",
     "Snapshot",
     "Transaction",
+    "TypedKeyspace",
     "UncertainKeys",
     "UnsupportedFormatError",
     "VerifyReport",
     "Versionstamp",
     "WriteBatch",
+    "WrongTypeError",
     "decode_key",
     "destroy",
     "encode_key",

@@ -75,12 +75,21 @@ class UnsupportedFormatError(Error):
 
 
 class OptionMismatchError(Error, ValueError):
-    """A keyspace was opened with another layout or comparator than it was created with."""
+    """A keyspace was opened with another layout, comparator or other types than it was created with."""
 
     keyspace: str = ""
     option: str = ""
     stored: str = ""
     given: str = ""
+
+
+class WrongTypeError(Error, ValueError):
+    """A pair of a typed keyspace is not of its types. The other pairs stay readable; so does this one, in bytes, through
+    TypedKeyspace.keyspace."""
+
+    keyspace: str = ""
+    #: The key of the pair.
+    key: bytes = b""
 
 
 class NoKeyspaceError(Error, LookupError):
