@@ -155,23 +155,26 @@ fn typed_object(py: Python<'_>, part: &Part, kind: &Bound<'_, PyAny>) -> PyResul
     Err(errors::invalid(&format!("the key's part {part} is not of the type {name}")))
 }
 
-/// The key, as bytes, of a tuple of str, int, float, bool, None, bytes, datetime, date, UUID and nested tuples.
+/// The key, as bytes, of a tuple of str, int, float, bool, None, bytes, datetime, date, UUID and
+/// nested tuples.
 ///
-/// Keys sort as their tuples do, part by part, and a tuple directly before those that begin with it. Tuples that are given
-/// where a key is wanted are encoded like this.
+/// Keys sort as their tuples do, part by part, and a tuple directly before those that begin with
+/// it. Tuples that are given where a key is wanted are encoded like this.
 ///
-/// A datetime is an integer, microseconds since 1970-01-01T00:00:00Z, and must have a time zone; a date is the datetime at which it begins
-/// in UTC. Integers have at most 2,040 bits.
+/// A datetime is an integer, microseconds since 1970-01-01T00:00:00Z, and must have a time zone; a
+/// date is the datetime at which it begins in UTC. Integers have at most 2,040 bits.
 #[pyfunction]
 #[pyo3(signature = (parts, /))]
 pub fn encode_key<'py>(py: Python<'py>, parts: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyBytes>> {
     Ok(PyBytes::new(py, &encode(parts)?))
 }
 
-/// The tuple that encode_key made a key of. Raises InvalidArgumentError for a key that it did not make.
+/// The tuple that encode_key made a key of. Raises InvalidArgumentError for a key that it did not
+/// make.
 ///
-/// Times come back as integers, unless types says otherwise: a tuple with the type of each part, as (str, datetime, int). A part of
-/// another type raises InvalidArgumentError then; None may be anywhere. object is any type.
+/// Times come back as integers, unless types says otherwise: a tuple with the type of each part, as
+/// (str, datetime, int). A part of another type raises InvalidArgumentError then; None may be
+/// anywhere. object is any type.
 #[pyfunction]
 #[pyo3(signature = (key, /, types=None))]
 pub fn decode_key<'py>(

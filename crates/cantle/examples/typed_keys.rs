@@ -1,5 +1,5 @@
-//! A typed keyspace: departures by (carrier, airport, time, number of the flight), asked by leading parts and by times. The page
-//! `docs/choosing-keys.md` has the same in Python and in the shell.
+//! A typed keyspace: departures by (carrier, airport, time, number of the flight), asked by leading
+//! parts and by times. The page `docs/choosing-keys.md` has the same in Python and in the shell.
 //!
 //!     cargo run -p cantle --example typed_keys
 
@@ -12,7 +12,8 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let db = Db::open(dir.path().join("departures"))?;
 
     let flights = db.typed::<(String, String, Time, u32), String>("flights")?;
-    // Microseconds since 1970: 2013-07-04 in UTC. With the feature `jiff`, `Time::floor` takes that crate's times.
+    // Microseconds since 1970: 2013-07-04 in UTC. With the feature `jiff`, `Time::floor` takes that
+    // crate's times.
     let at =
         |hour: i64, minute: i64| Time::from_micros(1_372_896_000_000_000 + (hour * 60 + minute) * 60_000_000);
     flights.put(&("UA", "EWR", at(10, 0), 1545), "delayed")?;

@@ -40,7 +40,8 @@
 //! # }
 //! ```
 //!
-//! [`Db::typed`] opens a keyspace whose keys and values are Rust's types rather than bytes ([`typed`]).
+//! [`Db::typed`] opens a keyspace whose keys and values are Rust's types rather than bytes
+//! ([`typed`]).
 //!
 //! [`Db::snapshot`] returns a consistent view of all keyspaces at one moment. Each [`Range`] or
 //! [`Cursor`] reads from a snapshot of its own. For an open snapshot the store keeps only the

@@ -41,7 +41,8 @@ fn bound(of: Key, kind: u8) -> Bound<Key> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever bounds a range, and from whichever end it is read, it has the pairs that a map of the same types has.
+    /// Whatever bounds a range, and from whichever end it is read, it has the pairs that a map of
+    /// the same types has.
     #[test]
     fn a_typed_keyspace_is_a_map_of_its_types(
         puts in prop::collection::vec((keys(), any::<u32>()), 0..24),
@@ -344,19 +345,65 @@ fn threads_that_open_with_different_types_agree_on_one() {
 }
 
 #[test]
-fn snapshots_batches_and_transactions_take_typed_pairs() {
+fn snapshots_batches_and_transactions_have_typed_views() {
     let (_dir, db) = store();
     let typed = db.typed::<(String, u8), String>("t").unwrap();
     let mut batch = WriteBatch::new();
-    let (key, value) = (typed.key_bytes(&("a", 1)).unwrap(), typed.value_bytes("x").unwrap());
-    batch.keyspace(typed.keyspace()).put(key, value);
+    let mut view = batch.typed(&typed);
+    view.put(&("a", 1), "x").unwrap().put(&("b", 2), "y").unwrap().put(&("c", 3), "z").unwrap();
+    view.delete(&("b", 2)).unwrap().delete_range(("c",)..).unwrap();
     db.write(batch).unwrap();
     let snapshot = db.snapshot();
     typed.delete(&("a", 1)).unwrap();
-    let range = snapshot.keyspace(typed.keyspace()).range(typed.bounds(("a",)..=("b",)).unwrap());
-    let pairs: Vec<_> = typed.pairs(range).map(Result::unwrap).collect();
-    assert_eq!(pairs, [(("a".to_owned(), 1), "x".to_owned())]);
+    let view = snapshot.typed(&typed);
+    let pair = (("a".to_owned(), 1), "x".to_owned());
+    assert_eq!(view.get(&("a", 1)).unwrap().as_deref(), Some("x"));
+    assert!(view.contains_key(&("a", 1)).unwrap() && !view.contains_key(&("b", 2)).unwrap());
+    for mut range in [view.range(("a",)..=("b",)).unwrap(), view.prefix(&("a",)).unwrap(), view.iter()] {
+        assert_eq!(range.next().unwrap().unwrap(), pair);
+        assert!(range.next().is_none());
+    }
+    assert_eq!((view.first().unwrap(), view.last().unwrap()), (Some(pair.clone()), Some(pair)));
     assert!(typed.first().unwrap().is_none());
+
+    let moved = db.transact(|tx| {
+        let view = tx.typed(&typed);
+        view.put(&("q", 1), "first")?;
+        view.put(&("q", 2), "second")?;
+        assert!(!view.insert_if_absent(&("q", 1), "other")?);
+        assert!(view.compare_and_swap(&("q", 2), Some("second"), Some("2nd"))?);
+        assert_eq!(view.last()?.map(|pair| pair.1).as_deref(), Some("2nd"));
+        view.pop_first()
+    });
+    assert_eq!(moved.unwrap(), Some((("q".into(), 1), "first".into())));
+    assert_eq!(typed.iter().count(), 1);
+}
+
+#[test]
+fn a_typed_queue_gives_each_pair_once_and_keeps_what_it_cannot_read() {
+    let (_dir, db) = store();
+    let queue = db.typed::<u64, String>("queue").unwrap();
+    for number in 0..200u64 {
+        assert!(queue.insert_if_absent(&number, &number.to_string()).unwrap());
+    }
+    assert!(!queue.insert_if_absent(&5, "other").unwrap());
+    let popped: Vec<u64> = std::thread::scope(|scope| {
+        let pop =
+            || std::iter::from_fn(|| queue.pop_first().unwrap().map(|(key, _)| key)).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(pop)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(popped.len(), 200);
+    assert_eq!(popped.into_iter().collect::<std::collections::BTreeSet<_>>().len(), 200);
+
+    queue.put(&1, "a").unwrap();
+    assert!(!queue.compare_and_swap(&1, Some("b"), None).unwrap());
+    assert!(queue.compare_and_swap(&1, Some("a"), Some("b")).unwrap());
+    assert_eq!(queue.pop_last().unwrap(), Some((1, "b".into())));
+    assert_eq!(queue.pop_last().unwrap(), None);
+    queue.keyspace().put(key::encode(&7), b"\xff").unwrap();
+    assert!(matches!(queue.pop_first(), Err(Error::WrongType { .. })));
+    assert_eq!(queue.keyspace().get(key::encode(&7)).unwrap().unwrap(), b"\xff");
 }
 
 /// A value that has no encoding, and a codec of the caller's own.

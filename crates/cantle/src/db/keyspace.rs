@@ -153,8 +153,8 @@ impl Keyspace {
         self.replace_metadata(None, bytes).map(|_| ())
     }
 
-    /// Replaces the metadata as [`set_metadata`](Self::set_metadata) does, if they are `expected` where that is given. Returns
-    /// whether it did.
+    /// Replaces the metadata as [`set_metadata`](Self::set_metadata) does, if they are `expected`
+    /// where that is given. Returns whether it did.
     pub(crate) fn replace_metadata(&self, expected: Option<&[u8]>, bytes: &[u8]) -> Result<bool> {
         if bytes.len() > METADATA_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));

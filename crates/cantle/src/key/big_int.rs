@@ -7,8 +7,8 @@ use std::fmt;
 /// The longest magnitude that a key can hold, in bytes: its length takes one byte.
 pub(super) const MAGNITUDE_BYTES_MAX: usize = 255;
 
-/// An integer of up to 255 bytes beside its sign. [`Part`](super::Part) has one where an integer does not fit
-/// into an `i64`.
+/// An integer of up to 255 bytes beside its sign. [`Part`](super::Part) has one where an integer
+/// does not fit into an `i64`.
 ///
 /// ```
 /// use cantle::key::BigInt;
@@ -26,8 +26,8 @@ pub struct BigInt {
 }
 
 impl BigInt {
-    /// The integer of this sign and big-endian magnitude. `None` if the magnitude takes more than 255 bytes,
-    /// leading zeros not counted.
+    /// The integer of this sign and big-endian magnitude. `None` if the magnitude takes more than
+    /// 255 bytes, leading zeros not counted.
     pub fn from_magnitude(is_negative: bool, magnitude: &[u8]) -> Option<Self> {
         let zeros = magnitude.iter().take_while(|&&byte| byte == 0).count();
         let magnitude = magnitude.get(zeros..)?;
@@ -37,7 +37,7 @@ impl BigInt {
         })
     }
 
-    /// Whether it is less than zero.
+    /// Returns true for an integer less than zero.
     pub fn is_negative(&self) -> bool {
         self.is_negative
     }
@@ -56,7 +56,8 @@ impl BigInt {
     }
 }
 
-/// The absolute value of an integer of any width, as its 16 big-endian bytes and where they begin to count.
+/// The absolute value of an integer of any width, as its 16 big-endian bytes and where they begin
+/// to count.
 pub(super) fn significant(absolute: u128) -> ([u8; 16], usize) {
     (absolute.to_be_bytes(), absolute.leading_zeros() as usize / 8)
 }

@@ -54,7 +54,8 @@ impl Builder {
         self
     }
 
-    /// An integer by its sign and the big-endian bytes of its absolute value, at most 255 without leading zeros.
+    /// An integer by its sign and the big-endian bytes of its absolute value, at most 255 without
+    /// leading zeros.
     fn magnitude(mut self, is_negative: bool, magnitude: &[u8]) -> Self {
         // At most 255: see `BigInt`.
         let len = magnitude.len() as u8;
@@ -109,7 +110,8 @@ impl Builder {
         self.fixed(code::FLOAT, &(bits ^ flip).to_be_bytes())
     }
 
-    /// Appends a float of 32 bits. It is another part than the same number in 64 bits, and sorts before all of those.
+    /// Appends a float of 32 bits. It is another part than the same number in 64 bits, and sorts
+    /// before all of those.
     pub fn float32(self, float: f32) -> Self {
         let bits = float.to_bits();
         let flip = ((bits as i32 >> 31) as u32) | 1 << 31;
@@ -207,7 +209,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a value that no key can hold: a time that is finer than a microsecond.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a value that no key can hold: a time
+    /// that is finer than a microsecond.
     pub fn try_append<T: ToKey + ?Sized>(self, value: &T) -> Result<Self> {
         value.append_to(self).map_err(PartError::refusal)
     }

@@ -20,7 +20,8 @@ impl PartError {
         Self { path: Vec::new(), message: message.into() }
     }
 
-    /// A part of a key is something else than `expected`, which begins with an article: `an airport's code`.
+    /// A part of a key is something else than `expected`, which begins with an article: `an
+    /// airport's code`.
     pub fn expected(expected: &str, part: &Part) -> Self {
         Self::new(format!("{} is not {expected}", part.shown()))
     }

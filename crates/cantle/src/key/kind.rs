@@ -1,8 +1,9 @@
 //! Types of parts, as types: keys of one kind are of one encoding, whatever Rust types they have.
 //!
-//! `String`, `&str` and `char` are all of the kind [`Text`], and `(&str, i32)` is of the kind `(Text, Int)`, as is
-//! `(String, u64)`: a key of the one is found by the other. The names are kept in the metadata of
-//! [typed keyspaces](crate::TypedKeyspace). [`ToKey`](super::ToKey) says of which kind a type is.
+//! `String`, `&str` and `char` are all of the kind [`Text`], and `(&str, i32)` is of the kind
+//! `(Text, Int)`, as is `(String, u64)`: a key of the one is found by the other. The names are kept
+//! in the metadata of [typed keyspaces](crate::TypedKeyspace). [`ToKey`](super::ToKey) says of
+//! which kind a type is.
 
 use std::marker::PhantomData;
 
@@ -10,7 +11,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The kind of a part of a key, or of a sequence of parts. Sealed: these are the types that the encoding has.
+/// The kind of a part of a key, or of a sequence of parts. Sealed: these are the types that the
+/// encoding has.
 pub trait Kind: sealed::Sealed + 'static {
     /// The kind of a slice of such.
     #[doc(hidden)]
@@ -25,7 +27,8 @@ pub trait Kind: sealed::Sealed + 'static {
     }
 }
 
-/// A kind of the same encoding as the kind `K`: the same one, but that [`Byte`] and [`Int`] are both integers.
+/// A kind of the same encoding as the kind `K`: the same one, but that [`Byte`] and [`Int`] are
+/// both integers.
 #[diagnostic::on_unimplemented(message = "a key of the kind `{Self}` is not one of the kind `{K}`")]
 pub trait SameAs<K>: Kind {}
 
@@ -35,7 +38,7 @@ pub trait SameAs<K>: Kind {}
     note = "leading parts are a tuple: `(\"UA\",)`"
 )]
 pub trait LeadingParts<Whole>: Kind {
-    /// Whether they are all of the key's parts.
+    /// True if they are all of the key's parts.
     #[doc(hidden)]
     const WHOLE: bool;
 }

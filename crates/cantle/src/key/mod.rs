@@ -1,9 +1,9 @@
 //! Composite keys that sort as their parts do.
 //!
-//! A store orders keys bytewise. This module writes a sequence of parts (texts, integers, floats, byte strings,
-//! booleans, UUIDs, times, nulls, nested sequences) as one byte string, in the encoding of FoundationDB's tuple
-//! layer, so that the order of the bytes is the order of the parts, first part first, and a sequence sorts directly
-//! before those that it begins:
+//! A store orders keys bytewise. This module writes a sequence of parts (texts, integers, floats,
+//! byte strings, booleans, UUIDs, times, nulls, nested sequences) as one byte string, in the
+//! encoding of FoundationDB's tuple layer, so that the order of the bytes is the order of the
+//! parts, first part first, and a sequence sorts directly before those that it begins:
 //!
 //! ```
 //! use cantle::key::{self, Part};
@@ -16,9 +16,10 @@
 //! # Ok::<(), cantle::Error>(())
 //! ```
 //!
-//! [`decode`] reads a key back into Rust's types, [`parse`] into [`Part`]s of whatever type they are, in whatever
-//! language they were written. [`ToKey`] lists the types and shows how to add one. [`TypedKeyspace`](crate::TypedKeyspace)
-//! has keys and values of fixed types, and encodes and decodes by itself.
+//! [`decode`] reads a key back into Rust's types, [`parse`] into [`Part`]s of whatever type they
+//! are, in whatever language they were written. [`ToKey`] lists the types and shows how to add one.
+//! [`TypedKeyspace`](crate::TypedKeyspace) has keys and values of fixed types, and encodes and
+//! decodes by itself.
 //!
 //! ```
 //! use cantle::key;
@@ -41,16 +42,17 @@
 //!
 //! # Order
 //!
-//! Types sort in the order null, bytes, text, nested, integer, 32-bit float, float, boolean, UUID; integers by value,
-//! whatever their width; floats by IEEE 754's total order; texts and byte strings by their bytes. All integers have one encoding:
-//! a key that was written with a `u16` is found with an `i64`. The two widths of floats do not: `1.0f32` and `1.0f64` are
-//! different parts.
+//! Types sort in the order null, bytes, text, nested, integer, 32-bit float, float, boolean, UUID;
+//! integers by value, whatever their width; floats by IEEE 754's total order; texts and byte
+//! strings by their bytes. All integers have one encoding: a key that was written with a `u16` is
+//! found with an `i64`. The two widths of floats do not: `1.0f32` and `1.0f64` are different parts.
 //!
 //! # Times
 //!
-//! A time is an integer: microseconds since 1970-01-01T00:00:00Z. [`Time`] is that by its type; `SystemTime` and the types of
-//! the crate `jiff` (with the feature of that name) are parts of keys by [`try_encode`], which returns an error for one that
-//! is finer than a microsecond. [`Time::floor`], [`Time::ceil`] and [`Time::round`] round it.
+//! A time is an integer: microseconds since 1970-01-01T00:00:00Z. [`Time`] is that by its type;
+//! `SystemTime` and the types of the crate `jiff` (with the feature of that name) are parts of keys
+//! by [`try_encode`], which returns an error for one that is finer than a microsecond.
+//! [`Time::floor`], [`Time::ceil`] and [`Time::round`] round it.
 //!
 //! Nothing here keeps state.
 
@@ -100,7 +102,8 @@ pub fn encode<T: InfallibleKey + ?Sized>(value: &T) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] for a time that is finer than a microsecond, which names it and its part of the key.
+/// [`Error::InvalidArgument`] for a time that is finer than a microsecond, which names it and its
+/// part of the key.
 pub fn try_encode<T: ToKey + ?Sized>(value: &T) -> Result<Vec<u8>> {
     Ok(value.append_all_to(Builder::new()).map_err(PartError::refusal)?.finish())
 }
@@ -109,7 +112,8 @@ pub fn try_encode<T: ToKey + ?Sized>(value: &T) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] if `key` is not the key of a `T`, with the part that is something else.
+/// [`Error::InvalidArgument`] if `key` is not the key of a `T`, with the part that is something
+/// else.
 pub fn decode<T: FromKey>(key: &[u8]) -> Result<T> {
     let mut parts = Parts::of_key(key);
     T::from_parts(&mut parts).and_then(|value| parts.finish().map(|()| value)).map_err(|error| {
@@ -132,7 +136,8 @@ pub fn range_of<T: InfallibleKey + ?Sized>(parts: &T) -> Range<Vec<u8>> {
     of_beginning(encode(parts))
 }
 
-/// The range of every key that begins with `parts`, which may have no encoding. Fails as [`try_encode`] does.
+/// The range of every key that begins with `parts`, which may have no encoding. Fails as
+/// [`try_encode`] does.
 pub fn try_range_of<T: ToKey + ?Sized>(parts: &T) -> Result<Range<Vec<u8>>> {
     Ok(of_beginning(try_encode(parts)?))
 }

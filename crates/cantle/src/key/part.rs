@@ -4,8 +4,8 @@ use super::big_int::BigInt;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// One part of a composite key, of whatever type it was written with, in any language. Its order is the order of
-/// the encoded keys, types first.
+/// One part of a composite key, of whatever type it was written with, in any language. Its order is
+/// the order of the encoded keys, types first.
 ///
 /// More types may be added: a `match` needs an arm for them.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ pub enum Part {
     Bool(bool),
     /// A UUID, in network byte order.
     Uuid([u8; 16]),
-    /// A versionstamp of FoundationDB: 10 bytes of the database's version and 2 of the user's. Cantle never
-    /// makes one, but reads, orders and writes those of others.
+    /// A versionstamp of FoundationDB: 10 bytes of the database's version and 2 of the user's.
+    /// Cantle never makes one, but reads, orders and writes those of others.
     Versionstamp([u8; 12]),
 }
 
@@ -152,7 +152,8 @@ impl From<String> for Part {
     }
 }
 
-/// As in Rust: `null`, `"text"`, `b"bytes"`, `-1`, `0.5`, `true`, `("nested", 1)`; a float of 32 bits as `0.5f32`, a UUID in its usual form.
+/// As in Rust: `null`, `"text"`, `b"bytes"`, `-1`, `0.5`, `true`, `("nested", 1)`; a float of 32
+/// bits as `0.5f32`, a UUID in its usual form.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {

@@ -9,13 +9,13 @@ use crate::types::error::{Error, Result};
 
 /// The parts of a composite key.
 ///
-/// What parses encodes to the same bytes again: an encoding that differs from what [`Builder`](super::Builder)
-/// writes (an integer with leading zeros, for example) is refused, so that a key has one reading.
+/// The parts encode to the same bytes again: an encoding that [`Builder`](super::Builder) does not
+/// write (an integer with leading zeros, for example) is refused. A key therefore has one reading.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] if `key` is not a sequence of the types of [`Part`], says otherwise what the
-/// builder would not write, or nests deeper than 32 levels.
+/// [`Error::InvalidArgument`] if `key` is not a sequence of the types of [`Part`], is otherwise not
+/// what the builder writes, or nests deeper than 32 levels.
 pub fn parse(key: &[u8]) -> Result<Vec<Part>> {
     let mut rest = key;
     let mut parts = Vec::new();
@@ -115,7 +115,7 @@ const CUT_SHORT: &str = "it is cut short";
 /// Reads one part, which is there, from the front of `rest`.
 fn read(rest: &mut &[u8], depth: usize) -> Result<Part, String> {
     Ok(match take::<1>(rest)?[0] {
-        // In a sequence the caller sees to it that this is a null and no end.
+        // Within a sequence the caller has checked that this is a null and not the end.
         code::NULL if depth == 0 => Part::Null,
         code::NULL => {
             take::<1>(rest)?;

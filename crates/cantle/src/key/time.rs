@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A time as keys have it: microseconds since 1970-01-01T00:00:00Z, in the years -290308 to 294247.
 ///
-/// In a key it is an integer, in every language and in the command's `time` columns. A clock's times are finer. Each way
-/// to convert one says by its name what becomes of the rest:
+/// In a key it is an integer, in every language and in the command's `time` columns. A clock's
+/// times are finer. Each way to convert one says by its name how it rounds:
 ///
 /// ```
 /// use cantle::key::{self, Time};
@@ -35,8 +35,8 @@ pub struct Time(i64);
 
 mod sealed {
     pub trait Sealed {
-        /// Whole seconds since 1970-01-01T00:00:00Z, rounded down, and the nanoseconds beyond. `None` if there are too
-        /// many.
+        /// Whole seconds since 1970-01-01T00:00:00Z, rounded down, and the nanoseconds beyond.
+        /// `None` if there are too many.
         fn since_epoch(&self) -> Option<(i64, u32)>;
     }
 }
@@ -184,7 +184,8 @@ impl FromKey for SystemTime {
     }
 }
 
-/// RFC 3339 in UTC, with as many digits of the second as it has, and a sign before years of other than four digits.
+/// RFC 3339 in UTC, with as many digits of the second as it has, and a sign before years of other
+/// than four digits.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.0.rem_euclid(1_000_000) as u32;
@@ -222,7 +223,7 @@ fn write_time(f: &mut fmt::Formatter<'_>, seconds: i64, nanos: u32) -> fmt::Resu
     f.write_str("Z")
 }
 
-/// Year, month and day of the proleptic Gregorian calendar, so many days after 1970-01-01.
+/// Year, month and day of the proleptic Gregorian calendar, by the number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
     // Years that begin in March have the leap day at their end; 400 of them have 146,097 days.
     let days = days + 719_468;
@@ -267,7 +268,8 @@ mod of_jiff {
     /// As if in UTC.
     impl sealed::Sealed for DateTime {
         fn since_epoch(&self) -> Option<(i64, u32)> {
-            // Within some hours of the calendar's ends it is no timestamp, but it has seconds all the same.
+            // Within some hours of the calendar's ends it is no timestamp, but it has seconds all
+            // the same.
             let day = i64::from((self.date() - Date::constant(1970, 1, 1)).get_days());
             let second =
                 i64::from(self.hour()) * 3_600 + i64::from(self.minute()) * 60 + i64::from(self.second());

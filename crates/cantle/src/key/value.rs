@@ -8,10 +8,11 @@ use super::parts::Parts;
 
 /// A value that can be a part of a key, or a key of its own.
 ///
-/// Integers of 8 to 128 bits, floats, `bool`, `char`, texts, byte strings, [`Time`](super::Time) and
-/// `SystemTime`, [`Part`], `Option`s (whose `None` is a null), tuples of up to 16 values and arrays, slices and `Vec`s are; with the
-/// features `uuid` and `jiff` those crates' types as well. A tuple is a key of several parts; within another one it is
-/// a nested sequence, and so are slices, except that those of `u8` are byte strings.
+/// Integers of 8 to 128 bits, floats, `bool`, `char`, texts, byte strings, [`Time`](super::Time)
+/// and `SystemTime`, [`Part`], `Option`s (whose `None` is a null), tuples of up to 16 values and
+/// arrays, slices and `Vec`s are; with the features `uuid` and `jiff` those crates' types as well.
+/// A tuple is a key of several parts; within another one it is a nested sequence, and so are
+/// slices, except that those of `u8` are byte strings.
 ///
 /// The trait is open: a type of yours is a part of keys by being written as another type is.
 ///
@@ -60,8 +61,8 @@ pub trait ToKey {
     /// The value has no encoding: a time is finer than a microsecond.
     fn append_to(&self, key: Builder) -> Result<Builder, PartError>;
 
-    /// Appends the value as a key of its own. Types that are more than one part, as tuples are, append each; others
-    /// leave this as it is.
+    /// Appends the value as a key of its own. Types that are more than one part, as tuples are,
+    /// append each; others leave this as it is.
     ///
     /// # Errors
     ///
@@ -86,8 +87,9 @@ pub trait ToKey {
     }
 }
 
-/// A [`ToKey`] whose every value has an encoding, so that [`encode`](super::encode) returns no error: all but times of
-/// other crates, which may be finer than a microsecond ([`Time`](super::Time) is not), and sequences with such.
+/// A [`ToKey`] whose every value has an encoding, so that [`encode`](super::encode) returns no
+/// error: all but times of other crates, which may be finer than a microsecond
+/// ([`Time`](super::Time) is not), and sequences with such.
 ///
 /// ```compile_fail
 /// cantle::key::encode(&("EWR", std::time::SystemTime::UNIX_EPOCH)); // try_encode, or Time::floor
@@ -95,7 +97,8 @@ pub trait ToKey {
 ///
 /// # Panics
 ///
-/// The encoding of a type panics if it implements this trait and its [`append_to`](ToKey::append_to) fails.
+/// The encoding of a type panics if it implements this trait and its
+/// [`append_to`](ToKey::append_to) fails.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may have no encoding as a part of a key",
     note = "a time that may be finer than a microsecond becomes a part of a key by `cantle::key::Time::floor` (or `exact`, \
@@ -103,7 +106,8 @@ pub trait ToKey {
 )]
 pub trait InfallibleKey: ToKey {}
 
-/// A type that can be read back from a part of a key, or from a key of its own. [`ToKey`] has an example.
+/// A type that can be read back from a part of a key, or from a key of its own. [`ToKey`] has an
+/// example.
 pub trait FromKey: ToKey + Sized {
     /// Reads the value from one part.
     ///
@@ -112,8 +116,8 @@ pub trait FromKey: ToKey + Sized {
     /// The part is of another type, or outside of the values of this one.
     fn from_part(part: Part) -> Result<Self, PartError>;
 
-    /// Reads the value from a key of its own. Types that are more than one part read each; others leave this as it
-    /// is.
+    /// Reads the value from a key of its own. Types that are more than one part read each; others
+    /// leave this as it is.
     ///
     /// # Errors
     ///
@@ -122,7 +126,7 @@ pub trait FromKey: ToKey + Sized {
         parts.read()
     }
 
-    /// The name of the type in messages about keys. That of its kind unless given.
+    /// The name of the type in messages about keys. By default the name of its kind.
     fn type_name() -> String {
         Self::Kind::name()
     }
@@ -147,7 +151,7 @@ pub trait FromKey: ToKey + Sized {
     }
 }
 
-/// What [`InfallibleKey`] promises.
+/// The key of a type that implements [`InfallibleKey`]. Panics if it failed all the same.
 pub(super) fn infallible(key: Result<Builder, PartError>) -> Builder {
     match key {
         Ok(key) => key,

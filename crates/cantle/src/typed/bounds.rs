@@ -12,10 +12,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A range of keys of the kind `K`: any of std's ranges over such keys or their leading parts, `..`, or a pair of [`Bound`]s.
+/// A range of keys of the kind `K`: any of std's ranges over such keys or their leading parts,
+/// `..`, or a pair of [`Bound`]s.
 ///
-/// Leading parts stand for all keys that begin with them: `("UA",)..=("US",)` includes all keys of both, and `("UA",)..("US",)`
-/// none of `US`. Sealed.
+/// Leading parts stand for all keys that begin with them: `("UA",)..=("US",)` includes all keys of
+/// both, and `("UA",)..("US",)` none of `US`. Sealed.
 pub trait TypedBounds<K>: sealed::Sealed {
     /// The bounds in bytes. Fails as [`key::try_encode`] does.
     #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! JSON of keyspaces' metadata, read and written without a dependency that every build would have.
 //!
-//! Invariants: any bytes are read or refused, and nothing panics; documents nest at most 32 levels. What is written is compact, with the
-//! members of objects in their order.
+//! Invariants: any bytes are read or refused, and nothing panics; documents nest at most 32 levels.
+//! Documents are written compactly, and the members of objects keep their order.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl Reader<'_> {
         self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
     }
 
-    /// Whether `token` comes next, which is then behind the reader.
+    /// Takes `token` if it comes next. Returns true if it did.
     fn takes(&mut self, token: char) -> bool {
         self.skip_space();
         let after = self.rest.strip_prefix(token);
@@ -113,7 +113,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A text whose first quote is behind the reader.
+    /// The rest of a text, after its first quote.
     fn text(&mut self) -> Option<String> {
         let mut text = String::new();
         loop {
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A character whose backslash is behind the reader.
+    /// The character of an escape sequence, after its backslash.
     fn escaped(&mut self) -> Option<char> {
         let mut chars = self.rest.chars();
         let char = chars.next()?;
@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a word is a number by JSON's grammar.
+/// True for a word that is a number by JSON's grammar.
 fn is_number(word: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let word = word.strip_prefix('-').unwrap_or(word);

@@ -5,17 +5,19 @@ use super::range::TypedRange;
 use super::schema;
 use super::value::{CodecError, ValueCodec};
 use crate::db::{Keyspace, Range};
-use crate::key::kind::{LeadingParts, SameAs};
+use crate::key::kind::SameAs;
 use crate::key::{self, FromKey, ToKey};
 use crate::types::error::{Error, Result};
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A keyspace with keys of type `K` and values of type `V`: see [`typed`](crate::typed). Cheap to clone, usable from any thread.
+/// A keyspace with keys of type `K` and values of type `V`: see [`typed`](crate::typed). Cheap to
+/// clone, usable from any thread.
 ///
-/// Operations fail as those of [`Keyspace`] do, and with [`WrongType`](Error::WrongType) for a pair that is not of these types. A key with
-/// a time that is finer than a microsecond, or a value that has no encoding, is [`InvalidArgument`](Error::InvalidArgument).
+/// Operations fail as those of [`Keyspace`] do, and with [`WrongType`](Error::WrongType) for a pair
+/// that is not of these types. A key with a time that is finer than a microsecond, or a value that
+/// has no encoding, is [`InvalidArgument`](Error::InvalidArgument).
 pub struct TypedKeyspace<K, V> {
     keyspace: Keyspace,
     types: PhantomData<fn() -> (K, V)>,
@@ -40,37 +42,9 @@ impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
         Ok(Self { keyspace, types: PhantomData })
     }
 
-    /// Stores a pair, replacing the key's value.
-    pub fn put<Q: ToKey<Kind: SameAs<K::Kind>> + ?Sized>(&self, key: &Q, value: &V::Input) -> Result<()> {
-        let key = self.key_bytes(key)?;
-        let value = V::encode(value).map_err(|error| self.no_encoding(&key, &error))?;
-        self.keyspace.put(key, value)
-    }
-
-    /// The key's value.
-    pub fn get<Q: ToKey<Kind: SameAs<K::Kind>> + ?Sized>(&self, key: &Q) -> Result<Option<V::Output>> {
-        let key = self.key_bytes(key)?;
-        self.keyspace.get_with(&key, |value| self.read_value(&key, value))?.transpose()
-    }
-
-    /// Whether the key has a value.
-    pub fn contains_key<Q: ToKey<Kind: SameAs<K::Kind>> + ?Sized>(&self, key: &Q) -> Result<bool> {
-        self.keyspace.contains_key(self.key_bytes(key)?)
-    }
-
-    /// Removes the key, if it is there.
-    pub fn delete<Q: ToKey<Kind: SameAs<K::Kind>> + ?Sized>(&self, key: &Q) -> Result<()> {
-        self.keyspace.delete(self.key_bytes(key)?)
-    }
-
-    /// Removes every key of the range, atomically.
-    pub fn delete_range(&self, range: impl TypedBounds<K::Kind>) -> Result<()> {
-        self.keyspace.delete_range(self.bounds(range)?)
-    }
-
-    /// Replaces the key's value by what `change` makes of it, atomically; `None` deletes it. Returns the new value. `change` may run
-    /// several times and may read the store, but not write to it. If the old value is not of the type, or the new one has no encoding, the
-    /// value stays.
+    /// Replaces the key's value by what `change` makes of it, atomically; `None` deletes it.
+    /// Returns the new value. `change` may run several times and may read the store, but not write
+    /// to it. If the old value is not of the type, or the new one has no encoding, the value stays.
     pub fn update<Q, N>(
         &self,
         key: &Q,
@@ -83,7 +57,7 @@ impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
         let key = self.key_bytes(key)?;
         let mut failed = None;
         let new = self.keyspace.update(&key, |old| {
-            let encode = |new: N| V::encode(new.borrow()).map_err(|error| self.no_encoding(&key, &error));
+            let encode = |new: N| self.encode_value(&key, new.borrow());
             let value = old.map(|old| self.read_value(&key, old)).transpose();
             match value.and_then(|value| change(value).map(encode).transpose()) {
                 Ok(new) => {
@@ -102,35 +76,13 @@ impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
         }
     }
 
-    /// The pairs of the range, in order, as of now: see [`TypedBounds`].
-    pub fn range(&self, range: impl TypedBounds<K::Kind>) -> Result<TypedRange<K, V>> {
-        Ok(self.pairs(self.keyspace.range(self.bounds(range)?)))
+    /// Estimated number of pairs: see [`Keyspace::len_estimate`].
+    pub fn len_estimate(&self) -> Result<u64> {
+        self.keyspace.len_estimate()
     }
 
-    /// The pairs whose keys begin with these parts, in order, as of now: `prefix(&("UA", "EWR"))`.
-    pub fn prefix<Q: ToKey<Kind: LeadingParts<K::Kind>> + ?Sized>(
-        &self,
-        parts: &Q,
-    ) -> Result<TypedRange<K, V>> {
-        Ok(self.pairs(self.keyspace.range(key::try_range_of(parts)?)))
-    }
-
-    /// All pairs, in order, as of now.
-    pub fn iter(&self) -> TypedRange<K, V> {
-        self.pairs(self.keyspace.range(..))
-    }
-
-    /// The first pair.
-    pub fn first(&self) -> Result<Option<(K, V::Output)>> {
-        self.iter().next().transpose()
-    }
-
-    /// The last pair.
-    pub fn last(&self) -> Result<Option<(K, V::Output)>> {
-        self.iter().next_back().transpose()
-    }
-
-    /// Reads the pairs of a range of this keyspace, which may be that of a snapshot or a transaction.
+    /// Reads the pairs of a range of this keyspace, which may be that of a snapshot or a
+    /// transaction.
     pub fn pairs(&self, range: Range) -> TypedRange<K, V> {
         TypedRange::new(range, self.clone())
     }
@@ -138,6 +90,11 @@ impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
     /// The bytes of a key.
     pub fn key_bytes<Q: ToKey<Kind: SameAs<K::Kind>> + ?Sized>(&self, key: &Q) -> Result<Vec<u8>> {
         key::try_encode(key)
+    }
+
+    /// The bytes of the value of a key, which the error names.
+    pub(super) fn encode_value(&self, key: &[u8], value: &V::Input) -> Result<Vec<u8>> {
+        V::encode(value).map_err(|error| self.no_encoding(key, &error))
     }
 
     /// The bytes of a value.
@@ -182,7 +139,7 @@ impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
         Error::WrongType { keyspace: self.name().to_owned(), key: key.to_vec(), what }
     }
 
-    fn no_encoding(&self, key: &[u8], error: &CodecError) -> Error {
+    pub(super) fn no_encoding(&self, key: &[u8], error: &CodecError) -> Error {
         Error::InvalidArgument(format!(
             "keyspace {:?}: the value for the key {} has no encoding: {error}",
             self.name(),
@@ -190,6 +147,18 @@ impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
         ))
     }
 }
+
+impl<K: FromKey, V: ValueCodec> TypedKeyspace<K, V> {
+    fn types(&self) -> &Self {
+        self
+    }
+
+    fn bytes(&self) -> &Keyspace {
+        &self.keyspace
+    }
+}
+reads!(TypedKeyspace<K, V>);
+writes!(TypedKeyspace<K, V>);
 
 impl<K, V> Clone for TypedKeyspace<K, V> {
     fn clone(&self) -> Self {

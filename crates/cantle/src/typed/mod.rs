@@ -1,6 +1,7 @@
 //! Keyspaces whose keys and values are Rust's types.
 //!
-//! [`Db::typed`] opens one, or makes it. Keys are any type that [`key`](crate::key) can read back, values any that implements [`ValueCodec`]:
+//! [`Db::typed`] opens one, or makes it. Keys are any type that [`key`](crate::key) can read back,
+//! values any that implements [`ValueCodec`]:
 //!
 //! ```
 //! use cantle::{Db, key::Time};
@@ -32,7 +33,8 @@
 //! # }
 //! ```
 //!
-//! Keys to look for may be of other types of the same [kind](crate::key::kind), as `&str` and integer literals are above.
+//! Keys to look for may be of other types of the same [kind](crate::key::kind), as `&str` and
+//! integer literals are above.
 //!
 //! # Values
 //!
@@ -46,17 +48,24 @@
 //!
 //! # Metadata
 //!
-//! The names of the keys' types, of the values' type and of their encoding are kept in the keyspace's metadata: see `schema.rs`. A keyspace
-//! opens with the same ones only, and [`Error::OptionMismatch`](crate::Error::OptionMismatch) names both. The command understands such keyspaces, and one
-//! that `cantle load` made opens here if its columns are of the key's types and its values JSON. A pair that is of other types all the
-//! same is [`Error::WrongType`](crate::Error::WrongType), which names its key.
+//! The names of the keys' types, of the values' type and of their encoding are kept in the
+//! keyspace's metadata: see `schema.rs`. A keyspace opens with the same ones only, and
+//! [`Error::OptionMismatch`](crate::Error::OptionMismatch) names both. The command understands such
+//! keyspaces, and one that `cantle load` made opens here if its columns are of the key's types and
+//! its values JSON. A pair that is of other types all the same is
+//! [`Error::WrongType`](crate::Error::WrongType), which names its key.
 //!
 //! # Other operations
 //!
-//! [`TypedKeyspace::keyspace`] is the keyspace itself. Transactions, batches and snapshots take that, with
-//! [`TypedKeyspace::key_bytes`] and [`TypedKeyspace::value_bytes`]; [`TypedKeyspace::pairs`] reads their ranges.
+//! `snapshot.typed(&keyspace)`, `tx.typed(&keyspace)` and `batch.typed(&keyspace)` have the same
+//! operations within a snapshot, a transaction or a batch. [`TypedKeyspace::keyspace`] is the
+//! keyspace itself, in bytes.
 //!
 //! Thread safety: a typed keyspace is a keyspace and two types; it keeps no state of its own.
+
+// First: the files below use its macros.
+#[macro_use]
+mod operations;
 
 mod bounds;
 mod json;
@@ -64,6 +73,7 @@ mod keyspace;
 mod range;
 mod schema;
 mod value;
+mod views;
 
 pub use bounds::{ByteBounds, TypedBounds};
 pub use keyspace::TypedKeyspace;
@@ -71,23 +81,27 @@ pub use range::TypedRange;
 #[cfg(feature = "serde")]
 pub use value::Json;
 pub use value::{CodecError, ValueCodec};
+pub use views::{TypedBatch, TypedSnapshot, TypedTransaction};
 
 use crate::db::{Db, KeyspaceOptions};
 use crate::key::FromKey;
 use crate::types::error::Result;
 
 impl Db {
-    /// The keyspace of this name with keys of type `K` and values of type `V`, which is made if there is none. See [`typed`](crate::typed).
+    /// The keyspace of this name with keys of type `K` and values of type `V`, which is made if
+    /// there is none. See [`typed`](crate::typed).
     ///
     /// # Errors
     ///
-    /// [`OptionMismatch`](crate::Error::OptionMismatch) if it has other types; [`InvalidArgument`](crate::Error::InvalidArgument) if it has pairs
-    /// but no types; those of opening and making a keyspace.
+    /// [`OptionMismatch`](crate::Error::OptionMismatch) if it has other types;
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) if it has pairs but no types; those of
+    /// opening and making a keyspace.
     pub fn typed<K: FromKey, V: ValueCodec>(&self, name: &str) -> Result<TypedKeyspace<K, V>> {
         TypedKeyspace::new(self.keyspace(name)?)
     }
 
-    /// The same, made with these options. Their comparator is that of bytes, in which typed keys sort as their values do.
+    /// The same, made with these options. Their comparator is that of bytes, in which typed keys
+    /// sort as their values do.
     pub fn typed_with<K: FromKey, V: ValueCodec>(
         &self,
         name: &str,

@@ -7,9 +7,11 @@ use crate::key::FromKey;
 use crate::types::error::Result;
 use crate::types::value::{Key, Value};
 
-/// The pairs of a range in order, as of one snapshot; `rev()` for the other direction, or both ends in turn.
+/// The pairs of a range in order, as of one snapshot; `rev()` for the other direction, or both ends
+/// in turn.
 ///
-/// A pair that is not of the types is an error in its place, and the pairs after it follow. After an error of the store it is at its end.
+/// A pair that is not of the types is an error in its place, and the pairs after it follow. After
+/// an error of the store it is at its end.
 pub struct TypedRange<K, V> {
     range: Range,
     keyspace: TypedKeyspace<K, V>,

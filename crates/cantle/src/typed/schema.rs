@@ -1,16 +1,16 @@
 //! The types of a keyspace, kept as its metadata.
 //!
-//! The command keeps the columns of keys in the same place. Both are one JSON object, of which each reads its members and leaves
-//! the others:
+//! The command keeps the columns of keys in the same place. Both are one JSON object, of which each
+//! reads its members and leaves the others:
 //!
 //! ```text
 //! {"cantle":1,"key":[["key1","text"],["key2","time"]],"value":"json","types":{"key":["text","time"],"value":"Flight","codec":"json"}}
 //!             └─ columns, for the command            └─ its form    └─ types of keys, the type of values and their encoding, for this module
 //! ```
 //!
-//! The command knows the types `text`, `int`, `float` and `time`; where a key has others, `key` is an empty list, and to the command keys are
-//! bytes. A keyspace without `types` that the command filled opens with the types of its columns, and gets `types` then; so does
-//! one without pairs.
+//! The command knows the types `text`, `int`, `float` and `time`; where a key has others, `key` is
+//! an empty list, and to the command keys are bytes. A keyspace without `types` that the command
+//! filled opens with the types of its columns, and gets `types` then; so does one without pairs.
 
 use super::json::Json;
 use super::value::ValueCodec;
@@ -112,7 +112,8 @@ impl Types {
             let text = |name| types.get(name).and_then(Json::as_text).ok_or_else(unknown);
             self.compare(keyspace, "key types", &key.join(", "), &self.key.join(", "))?;
             self.compare(keyspace, "value encoding", text("codec")?, self.codec)?;
-            // JSON of any type, as a language without types of its own writes it, is for each type to read.
+            // JSON of any type, as a language without types of its own writes it, is for each type
+            // to read.
             let value = text("value")?;
             if (self.codec, value) != (JSON, ANY) {
                 self.compare(keyspace, "value type", value, &self.value)?;

@@ -1,4 +1,4 @@
-//! How values become bytes.
+//! Encodings of values.
 
 use crate::key::{self, FromKey, Time};
 use std::time::SystemTime;
@@ -8,7 +8,8 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The values of a [typed keyspace](super::TypedKeyspace): how they become bytes and are read back.
 ///
-/// A type may implement this for itself, or for others, as `Json` does (feature `serde`). The trait is open:
+/// A type may implement this for itself, or for others, as `Json` does (feature `serde`). The trait
+/// is open:
 ///
 /// ```
 /// use cantle::typed::{CodecError, ValueCodec};
@@ -44,7 +45,8 @@ pub trait ValueCodec {
     /// The type that is read.
     type Output;
 
-    /// The name of the encoding, which the keyspace's metadata keep. Another name for another encoding.
+    /// The name of the encoding, which the keyspace's metadata keep. Another name for another
+    /// encoding.
     const CODEC: &'static str;
 
     /// The name of the values' type, which the metadata keep.
@@ -54,14 +56,16 @@ pub trait ValueCodec {
     ///
     /// # Errors
     ///
-    /// The value has no encoding. The operation returns [`InvalidArgument`](crate::Error::InvalidArgument), which names the key.
+    /// The value has no encoding. The operation returns
+    /// [`InvalidArgument`](crate::Error::InvalidArgument), which names the key.
     fn encode(value: &Self::Input) -> Result<Vec<u8>, CodecError>;
 
     /// The value of bytes, which may be any.
     ///
     /// # Errors
     ///
-    /// They are not the encoding of such a value. The operation returns [`WrongType`](crate::Error::WrongType), which names the key.
+    /// They are not the encoding of such a value. The operation returns
+    /// [`WrongType`](crate::Error::WrongType), which names the key.
     fn decode(bytes: &[u8]) -> Result<Self::Output, CodecError>;
 }
 
@@ -151,8 +155,8 @@ mod of_serde {
     use serde::{Serialize, de::DeserializeOwned};
     use std::marker::PhantomData;
 
-    /// Values of any type that serde knows, as JSON: the command and other languages read them, and a type may get another field
-    /// later that has a default.
+    /// Values of any type that serde knows, as JSON: the command and other languages read them, and
+    /// a type may get another field later that has a default.
     ///
     /// ```
     /// use cantle::{Db, typed::Json};

@@ -116,8 +116,8 @@ fn of_keyspace(keyspace: &Option<String>) -> String {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation. The store stays usable; the operation had no effect
-    /// unless its documentation says otherwise.
+    /// The operating system refused an operation. The store stays usable; the operation had no
+    /// effect unless its documentation says otherwise.
     #[error("cannot {operation} {}: {source}", path.display())]
     #[non_exhaustive]
     Io {
@@ -128,7 +128,8 @@ pub enum Error {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The file system is full. Reads go on; deletes and maintenance use a reserve; free space and retry.
+    /// The file system is full. Reads go on; deletes and maintenance use a reserve; free space and
+    /// retry.
     #[error("no space left to {operation} {}: free space on this file system and retry", path.display())]
     #[non_exhaustive]
     NoSpace {
@@ -186,7 +187,8 @@ pub enum Error {
         /// The path given.
         path: PathBuf,
     },
-    /// There is a store at the path already and `error_if_exists` is on, or a keyspace that was to be created.
+    /// There is a store at the path already and `error_if_exists` is on, or a keyspace that was to
+    /// be created.
     #[error("{} exists already {} {}", of_keyspace(keyspace), if keyspace.is_some() { "in" } else { "at" }, path.display())]
     #[non_exhaustive]
     AlreadyExists {
@@ -226,8 +228,9 @@ pub enum Error {
         /// The value given at this open.
         given: String,
     },
-    /// A pair of a typed keyspace cannot be read as its types: it was written by other means, or by a program whose
-    /// types differ. The other pairs stay readable; so does this one through [`TypedKeyspace::keyspace`](crate::TypedKeyspace::keyspace).
+    /// A pair of a typed keyspace cannot be read as its types: it was written by other means, or by
+    /// a program whose types differ. The other pairs stay readable; so does this one through
+    /// [`TypedKeyspace::keyspace`](crate::TypedKeyspace::keyspace).
     #[error("keyspace {keyspace:?}: {what}")]
     #[non_exhaustive]
     WrongType {
