@@ -761,6 +761,16 @@ cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options, uin
 cantle_status cantle_options_write_buffer(cantle_options *options, bool on);
 
 /**
+ * If `on`, the store has a socket in its directory, MONITOR, by which `cantle top`, `stats`,
+ * `inspect` and `backup` look at it while this program has it open. Default: no. Programs of the
+ * same user and of root get answers. Linux only; opening fails with CANTLE_INVALID_ARGUMENT
+ * elsewhere, and for a store that is opened read-only.
+ *
+ * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+ */
+cantle_status cantle_options_monitor(cantle_options *options, bool on);
+
+/**
  * Shares a memory budget and threads with other stores. cantle_options_memory_budget and
  * cantle_options_background_threads then have no effect.
  *
