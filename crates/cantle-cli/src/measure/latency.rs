@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Longest latency that is told apart, in nanoseconds: an hour. Longer ones count as this.
+/// Longest latency that is distinguished, in nanoseconds: an hour. Longer ones count as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits that percentiles keep.
