@@ -148,7 +148,7 @@ fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> Strin
         let asked = looked_up(stats).saturating_sub(looked_up(then));
         let hits = stats.cache_hits.saturating_sub(then.cache_hits);
         let delayed = stats.write_delay_total.saturating_sub(then.write_delay_total);
-        let share = if asked == 0 { "-".into() } else { format!("{} %", hits * 100 / asked) };
+        let share = (hits * 100).checked_div(asked).map_or_else(|| "-".into(), |share| format!("{share} %"));
         let _ = writeln!(
             text,
             "block cache {share} of {} blocks   writers delayed by {:.0} ms   longest write {:.1} ms",

@@ -79,7 +79,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens a table; none if it is damaged as a whole, and was noted. Its entries are to lie
+    /// Opens a table; none if it is damaged as a whole, and was noted. Its entries are to be
     /// behind `place`. The file is open while it is read only, unless it `stays_open`.
     pub fn open(
         mut file: SourceFile,

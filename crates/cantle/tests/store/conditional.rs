@@ -1,5 +1,7 @@
 //! Writes that depend on what is there, and the ends of a keyspace.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
 use cantle::{
     ChunkOptions, Db, Durability, Error, KeyspaceOptions, Options, Result, Transaction, WriteBatch,
 };
