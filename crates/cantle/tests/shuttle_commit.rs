@@ -27,22 +27,8 @@ macro_rules! canary {
     };
 }
 
-mod planted {
-    use std::cell::Cell;
-
-    thread_local! {
-        static PLANTED: Cell<&'static str> = const { Cell::new("") };
-    }
-
-    pub fn plant(bug: &'static str) {
-        PLANTED.set(bug);
-    }
-
-    pub fn is_planted(bug: &str) -> bool {
-        PLANTED.get() == bug
-    }
-}
-
+#[path = "models/planted.rs"]
+mod planted;
 #[path = "../src/types"]
 mod types {
     pub mod bounds;
@@ -116,7 +102,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use types::durability::Durability;
 
-const SCHEDULES: usize = 5_000;
+const SCHEDULES: usize = 4_000;
 
 fn join<T>(handle: sync::thread::JoinHandle<T>) -> T {
     handle.join().unwrap_or_else(|_| panic!("a thread of the model failed"))

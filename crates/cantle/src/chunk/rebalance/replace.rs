@@ -6,7 +6,7 @@
 //! changed once. A reader that still holds the old chunk reads the same pairs from it; a writer
 //! finds it retired. A [`Cut`] has the starts of the new chunks, and their shares of each file.
 //!
-//! Invariants, which `tests/shuttle_store.rs` checks:
+//! Invariants, which `tests/shuttle_store.rs` and `tests/shuttle_split.rs` check:
 //!
 //! * When a new chunk can be found, it has its files, and the manifest has the chunk: the next
 //!   write there appends the edit of a log to the manifest.

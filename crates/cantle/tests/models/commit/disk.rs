@@ -3,8 +3,8 @@
 //! writes, with which the recovered state is compared.
 //!
 //! Each step is atomic, with a possible switch of threads before it. After each, the states that
-//! any crash would leave are recovered and checked. Of what is not durable, a loss of power leaves
-//! nothing or all.
+//! any crash would leave are recovered and checked. A loss of power leaves all or nothing of the
+//! changes that are not durable.
 
 use crate::db::recovery_plan::plan_recovery;
 use crate::journal::JournalRecord;
@@ -38,7 +38,7 @@ pub const PLACES: [Place; 4] = [
 /// All entries are of one epoch.
 const EPOCH: u64 = 1;
 
-/// What a write changes: puts of the keys at these places, or the delete of a range of them.
+/// The change by a write: puts of the keys at these places, or the delete of a range of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// A bit for each.
@@ -69,7 +69,7 @@ pub fn id_of(bounds: &Bounds) -> usize {
     end.last_chunk().map_or(0, |id| usize::from_be_bytes(*id))
 }
 
-/// What a log has of one write.
+/// The part of one write in a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     pub write: usize,
@@ -109,7 +109,7 @@ struct LogFile {
 #[derive(Default)]
 struct State {
     logs: [LogFile; LOGS],
-    /// What was written, and if it is durable.
+    /// The written records; true if a record is durable.
     journal: Vec<(JournalRecord, bool)>,
     newest: Recorded,
     durable: Recorded,
