@@ -27,6 +27,11 @@ pub fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, error).map_or_else(|failed| failed, PyErr::from_value)
 }
 
+/// True for a conflict of a transaction.
+pub fn is_conflict(py: Python<'_>, error: &PyErr) -> bool {
+    class(py, "ConflictError").is_ok_and(|class| error.matches(py, class).unwrap_or(false))
+}
+
 /// The message of an error. A command that the library's message names becomes a function of this
 /// package.
 fn named(error: &Error) -> String {

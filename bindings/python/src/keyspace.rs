@@ -6,6 +6,7 @@ use crate::bytes_like::{Key, Value, bytes};
 use crate::comparator::PythonOrder;
 use crate::cursor::Cursor;
 use crate::db::DEFAULT_KEYSPACE;
+use crate::errors;
 use crate::gap::Gap;
 use crate::options::durability;
 use crate::pair::Pair;
@@ -476,8 +477,10 @@ impl Keyspace {
             let transaction = Bound::new(py, transaction)?;
             let returned = run.call1((&transaction,));
             let transaction = transaction.get();
-            // The transaction's state decides on another run, not the result of the call.
-            if transaction.has_conflicted() {
+            // The transaction's state decides on another run. An exception of another kind is the
+            // caller's own.
+            let is_own = |error: &PyErr| !errors::is_conflict(py, error);
+            if transaction.has_conflicted() && !returned.as_ref().is_err_and(is_own) {
                 return Ok(None);
             }
             let Ok(returned) = returned else {

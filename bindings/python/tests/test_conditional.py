@@ -102,6 +102,18 @@ def test_the_state_of_a_transaction_decides_on_another_run(tmp_path: Path) -> No
 
         assert db.transact(run) == 2 and runs == [None, b"other"] and db[b"n"] == b"own"
 
+        def give_up(tx: cantle.Transaction) -> None:
+            tx.get(b"n")
+            tx[b"m"] = b"1"
+            db[b"n"] = b"again"
+            try:
+                tx.commit()
+            except cantle.ConflictError:
+                raise KeyError("own") from None
+
+        with pytest.raises(KeyError):
+            db.transact(give_up)
+
         def fail(tx: cantle.Transaction) -> None:
             runs.append(b"")
             tx[b"m"] = b"1"

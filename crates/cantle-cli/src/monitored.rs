@@ -12,8 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An answer takes moments, but for a backup.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest wait for an answer, which takes moments. A backup has no limit.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The socket of a store, to which each request connects anew.
 pub(crate) struct Monitored {

@@ -9,7 +9,7 @@ use serde_json::json;
 /// Bytes of the page that labels of keys take at most.
 const LABEL_BYTES_MAX: usize = 900_000;
 /// The longest label in characters, and the shortest to which many regions cut it.
-const LABEL_CHARS: (usize, usize) = (16, 96);
+const LABEL_CHARS: (usize, usize) = (8, 96);
 
 const PAGE: &str = include_str!("region_page.html");
 
@@ -21,11 +21,14 @@ pub(crate) fn page(
     regions: &[RegionInfo],
     label: impl Fn(&[u8]) -> String,
 ) -> String {
-    let chars = (LABEL_BYTES_MAX / regions.len().max(1)).clamp(LABEL_CHARS.0, LABEL_CHARS.1);
+    let labels: Vec<String> = regions
+        .iter()
+        .map(|region| if region.start.is_empty() { String::new() } else { label(&region.start) })
+        .collect();
+    let chars = label_chars(&labels);
     let (mut shared, mut rest, mut last) = (Vec::new(), Vec::new(), Vec::new());
-    for region in regions {
-        let mut own: Vec<u16> =
-            if region.start.is_empty() { Vec::new() } else { label(&region.start).encode_utf16().collect() };
+    for label in &labels {
+        let mut own: Vec<u16> = label.encode_utf16().collect();
         if own.len() > chars {
             own.truncate(chars - 1);
             own.push('…' as u16);
@@ -58,7 +61,46 @@ pub(crate) fn page(
     });
     // Within a script nothing may look like its end.
     let data = data.to_string().replace('<', "\\u003c");
-    PAGE.replace("%TITLE%", &escape(title)).replace("%ABOUT%", &escape(about)).replace("%DATA%", &data)
+    // One after the other: a title may contain a mark.
+    let (title, about) = (escape(title), escape(about));
+    let mut page = String::with_capacity(PAGE.len() + data.len() + 1000);
+    let mut rest = PAGE;
+    while let Some((before, from)) = rest.split_once('%') {
+        let marks = [("TITLE%", &title), ("ABOUT%", &about), ("DATA%", &data)];
+        page += before;
+        rest = match marks.iter().find_map(|(mark, text)| Some((from.strip_prefix(mark)?, text))) {
+            Some((after, text)) => {
+                page += text;
+                after
+            }
+            None => {
+                page.push('%');
+                from
+            }
+        };
+    }
+    page + rest
+}
+
+/// The length to which labels are cut, so that all of them take about `LABEL_BYTES_MAX` in the page. Characters beyond ASCII, and those
+/// that JSON escapes, take several bytes.
+fn label_chars(labels: &[String]) -> usize {
+    let bytes = |label: &str| -> usize {
+        label
+            .chars()
+            .map(|char| match char {
+                '<' | '\0'..='\x1f' => 6,
+                '"' | '\\' => 2,
+                char => char.len_utf8(),
+            })
+            .sum()
+    };
+    let (all, chars) =
+        labels.iter().fold((0, 0), |(all, chars), label| (all + bytes(label), chars + label.chars().count()));
+    let bytes_each = LABEL_BYTES_MAX / labels.len().max(1);
+    // Bytes of a character on average, rounded up.
+    let chars_each = bytes_each / all.div_ceil(chars.max(1)).max(1);
+    chars_each.clamp(LABEL_CHARS.0, LABEL_CHARS.1)
 }
 
 fn escape(text: &str) -> String {
@@ -103,6 +145,18 @@ mod tests {
         }
         assert!(page.contains("<title>keyspace &lt;flights&gt;</title>") && page.contains("a &amp; b"));
         assert!(!page.contains("%DATA%") && !page.contains("%TITLE%") && !page.contains("%ABOUT%"));
+    }
+
+    #[test]
+    fn a_page_of_keys_beyond_ascii_is_small_and_a_mark_in_a_title_is_text() {
+        let mut regions = regions(30_000);
+        for (number, region) in regions.iter_mut().enumerate().skip(1) {
+            region.start = format!("{}{}", ["<", "航", "\\"][number % 3].repeat(30), number).into_bytes();
+        }
+        let show = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        let page = page("%DATA%", "%TITLE%", LayoutKind::Chunk, &regions, show);
+        assert!(page.len() < 2_000_000, "{} bytes", page.len());
+        assert!(page.contains("<title>%DATA%</title>") && page.contains("<p>%TITLE%</p>"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The socket by which other programs look at an open store. In a program of its own, as it runs itself as another user.
 #![cfg(all(feature = "monitor", target_os = "linux"))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(unsafe_code, reason = "forks")]
 #![expect(clippy::disallowed_methods, reason = "looks at the store's directory from outside")]
 
 use cantle::{Db, Error, Options, RegionInfo, Stats, vfs::MemVfs};
@@ -111,8 +112,11 @@ fn the_socket_is_the_owners_and_goes_with_the_store() {
     assert!(!socket.exists());
     // A file that is no socket is not ours.
     std::fs::write(&socket, "a file").unwrap();
-    drop(Options::new().beside_other_files(true).open(&dir).unwrap());
-    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "a file");
+    for monitor in [false, true] {
+        drop(Options::new().beside_other_files(true).monitor(monitor).open(&dir).unwrap());
+        assert_eq!(std::fs::read_to_string(&socket).unwrap(), "a file");
+        assert!(!dir.join("MONITOR.new").exists());
+    }
 }
 
 #[test]
@@ -156,6 +160,32 @@ fn a_socket_is_refused_where_there_can_be_none() {
     assert!(refused(Options::new().read_only(true)).contains("only one"));
     assert!(refused(Options::new().vfs(Arc::new(MemVfs::new()))).contains("directory"));
     assert!(!dir.join("MONITOR").exists());
+}
+
+/// The child has a copy of each descriptor.
+#[test]
+fn a_forked_child_does_not_keep_a_store_from_closing() {
+    let place = tempfile::tempdir().unwrap();
+    let db = open(&place.path().join("store"));
+    // SAFETY: the child calls functions that are safe after a fork, and ends.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: no pointers.
+        unsafe {
+            libc::sleep(60);
+            libc::_exit(0)
+        }
+    }
+    db.close().unwrap();
+    // SAFETY: no pointers; `child` is this process's own.
+    let was_alive = unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) == 0 };
+    // SAFETY: as before.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert!(was_alive, "the store closed only after the child had ended");
 }
 
 /// As root: the peer's user counts, even where the socket lets everybody in.

@@ -49,8 +49,9 @@ fn parse_interval(text: &str) -> Result<f64, String> {
 struct Screen;
 
 impl Screen {
-    const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-    const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+    // Without wrapping: a line that is too long would push the first one off.
+    const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+    const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
     fn write(text: &str) -> Outcome {
         let mut output = Output::new();
@@ -118,10 +119,11 @@ impl Top {
     }
 }
 
-/// Rows of the terminal below a text and the blank line and head of the map.
+/// Rows of the terminal for the map below a text: without the blank line, the head of the map, the
+/// one or two lines of its sums, and the row of the cursor.
 fn rows_left(text: &str) -> usize {
     let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| usize::from(size.ws_row));
-    rows.saturating_sub(text.lines().count() + 3).max(4)
+    rows.saturating_sub(text.lines().count() + 5).max(4)
 }
 
 fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> String {
@@ -173,7 +175,7 @@ fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> Strin
         let rate = |of: fn(&KeyspaceStats) -> u64| {
             then.map_or_else(|| "-".into(), |(then, took)| per_second(of(keyspace), of(then), took))
         };
-        let name: String = keyspace.name.chars().take(23).collect();
+        let name: String = keyspace.name.escape_debug().take(23).collect();
         let _ = writeln!(
             text,
             "{name:<24}{:>10}{:>10}{:>10}{:>10}{:>12}{:>12}",

@@ -136,6 +136,9 @@ impl Db {
 
     /// Creates a keyspace.
     ///
+    /// If the checkpoint that makes it durable fails, as on a full disk, the keyspace may have been created
+    /// all the same: then a second call finds it.
+    ///
     /// # Errors
     ///
     /// [`Error::AlreadyExists`] if there is a keyspace of this name, which stays as it is;

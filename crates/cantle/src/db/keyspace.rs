@@ -32,8 +32,8 @@ pub(crate) struct KeyspaceInner {
     pub(super) is_durable: AtomicBool,
     /// True if maintenance visits the keyspace in each tick.
     pub(super) active: AtomicBool,
-    /// Held while a pair is popped.
-    pub(super) pops: Mutex<()>,
+    /// Each held while a pair is popped from that end.
+    pub(super) pops: [Mutex<()>; 2],
     pub(super) activity: Arc<Activity>,
     pub(super) this: Weak<Self>,
 }

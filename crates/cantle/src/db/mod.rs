@@ -23,7 +23,7 @@ mod monitor;
 pub(crate) mod open;
 mod operations;
 mod options;
-mod pop;
+pub(crate) mod pop;
 mod range;
 mod read;
 mod reads;

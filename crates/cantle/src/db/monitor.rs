@@ -10,16 +10,17 @@
 //!                                                     {"error":"there is no keyspace \"x\""}
 //! ```
 //!
-//! Invariants: the socket appears under its name with mode 0600; a peer of another user (but root) gets no answer; a request takes at
-//! most [`REQUEST_BYTES_MAX`] bytes and [`TIMEOUT`]; at most [`CLIENTS_MAX`] are served at once. The threads hold the store weakly, so
-//! they never keep it open. Closing stops the listener and removes the name; a name that a killed process left is removed by the next opening.
+//! Invariants: the socket appears under its name with mode 0600, and takes no other file's name; a peer of another user (but root) gets
+//! no answer; a request has at most [`REQUEST_BYTES_MAX`] bytes, and a peer that is silent for [`TIMEOUT`] is dropped; at most
+//! [`CLIENTS_MAX`] are served at once. The threads hold the store weakly, so they never keep it open. Closing waits for a backup that
+//! a client asked for, stops the listener and removes the name; a name that a killed process left is removed by the next opening.
 
 use super::foreign::{NEW_SOCKET_FILE, SOCKET_FILE};
 use super::store::Store;
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Arc, thread};
 use crate::types::error::{Attempt, Error, Result};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ use std::time::Duration;
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
 /// A peer that sends no request, or reads no answer, for this long is dropped.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause after a client could not be accepted: 100 ms.
+const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Clients that are served at once; more are turned away.
 const CLIENTS_MAX: usize = 8;
 
@@ -85,17 +88,14 @@ impl Drop for Monitor {
             std::mem::forget(self.thread.take());
             return;
         }
-        remove(&self.directory);
-        drop(self.wake.take());
+        let _ = rustix::fs::unlinkat(&self.directory, SOCKET_FILE, AtFlags::empty());
+        if let Some(wake) = self.wake.take() {
+            // A forked child has a copy of it, so that dropping it would wake nobody.
+            let _ = wake.shutdown(std::net::Shutdown::Both);
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-fn remove(directory: &OwnedFd) {
-    for name in [SOCKET_FILE, NEW_SOCKET_FILE] {
-        let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
     }
 }
 
@@ -103,8 +103,16 @@ fn remove(directory: &OwnedFd) {
 fn listen(directory: &OwnedFd) -> std::io::Result<UnixListener> {
     let listener = UnixListener::bind(format!("/proc/self/fd/{}/{NEW_SOCKET_FILE}", directory.as_raw_fd()))?;
     listener.set_nonblocking(true)?;
-    rustix::fs::chmodat(directory, NEW_SOCKET_FILE, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
-    rustix::fs::renameat_with(directory, NEW_SOCKET_FILE, directory, SOCKET_FILE, RenameFlags::empty())?;
+    // A file of the user's that has the name of the socket stays.
+    let named = rustix::fs::chmodat(directory, NEW_SOCKET_FILE, Mode::RUSR | Mode::WUSR, AtFlags::empty())
+        .and_then(|()| {
+            let flags = RenameFlags::NOREPLACE;
+            rustix::fs::renameat_with(directory, NEW_SOCKET_FILE, directory, SOCKET_FILE, flags)
+        });
+    if let Err(error) = named {
+        let _ = rustix::fs::unlinkat(directory, NEW_SOCKET_FILE, AtFlags::empty());
+        return Err(error.into());
+    }
     Ok(listener)
 }
 
@@ -125,21 +133,39 @@ fn serve(listener: &UnixListener, woken: &UnixStream, store: &Weak<Store>) {
         if !wanted[1].revents().is_empty() {
             return;
         }
-        let Ok((stream, _)) = listener.accept() else { continue };
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, say: the client stays in the queue, and `poll` would return at once.
+                tracing::debug!(%error, "cannot accept a client of the monitor");
+                let mut ended = [PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN)];
+                let _ = poll(&mut ended, Some(&ACCEPT_PAUSE));
+                continue;
+            }
+        };
         if clients.fetch_add(1, SeqCst) >= CLIENTS_MAX {
             clients.fetch_sub(1, SeqCst);
             continue;
         }
-        let (store, own) = (store.clone(), clients.clone());
+        let (store, served) = (store.clone(), Served(clients.clone()));
         let started = thread::spawn("cantle-client", move || {
             if let Err(error) = serve_client(&stream, &store) {
                 tracing::debug!(%error, "a client of the monitor got no answer");
             }
-            own.fetch_sub(1, SeqCst);
+            drop(served);
         });
-        if started.is_err() {
-            clients.fetch_sub(1, SeqCst);
+        if let Err(error) = started {
+            tracing::debug!(%error, "cannot start a thread for a client of the monitor");
         }
+    }
+}
+
+/// One of the clients that are served. Counts it off when it goes, whatever ended its thread.
+struct Served(Arc<AtomicUsize>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
     }
 }
 

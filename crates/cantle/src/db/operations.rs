@@ -132,12 +132,12 @@ macro_rules! operations {
             /// no pair. Each pair is returned to one caller only: a keyspace can serve as a queue
             /// in the order of keys. Fails as `get` and `put` do.
             pub fn pop_first(&self) -> Result<Option<(Key, Value)>> {
-                pop(&self.handle, self.own(), End::First)
+                self.pop_as(End::First, |key, value| Ok((key, value)))
             }
 
             /// The same as [`pop_first`](Self::pop_first), for the pair with the greatest key.
             pub fn pop_last(&self) -> Result<Option<(Key, Value)>> {
-                pop(&self.handle, self.own(), End::Last)
+                self.pop_as(End::Last, |key, value| Ok((key, value)))
             }
 
             /// Estimated number of pairs, from counters that maintenance keeps. May include
@@ -215,6 +215,16 @@ macro_rules! operations {
                 self.handle.store.check_open()?;
                 self.own().check()?;
                 Ok(self.own().layout.regions())
+            }
+
+            /// Removes the pair at one end if `accept` makes something of it, and returns that. An error of
+            /// `accept` leaves the pair.
+            pub(crate) fn pop_as<T>(
+                &self,
+                end: End,
+                accept: impl FnMut(Key, Value) -> Result<T>,
+            ) -> Result<Option<T>> {
+                pop(&self.handle, self.own(), end, accept)
             }
 
             fn range_of(&self, bounds: Bounds) -> Range {

@@ -337,11 +337,16 @@ impl Options {
         self
     }
 
-    /// Opens a socket in the store's directory, `MONITOR`, by which `cantle top`, `stats`, `inspect` and `backup` look at the store while
-    /// this program has it open. Default: no. The socket has mode 0600, and programs of this user and of root get answers; they can read statistics,
-    /// key ranges and metadata of keyspaces, and write a backup. It takes a thread that sleeps. Linux only, with the feature `monitor`: otherwise
-    /// opening with it gives [`InvalidArgument`](crate::Error::InvalidArgument), as it does in a read-only store and with a file system
-    /// of one's own.
+    /// Opens a socket in the store's directory, `MONITOR`, by which `cantle top`, `stats`, `inspect` and
+    /// `backup` look at the store while this program has it open. Default: no.
+    ///
+    /// The socket has mode 0600, and programs of this user and of root get answers: statistics, key
+    /// ranges and metadata of keyspaces, and a backup, for which [`Db::close`] waits. A thread
+    /// sleeps while nobody asks. If the socket cannot be made, the store opens without it, and a
+    /// warning is logged.
+    ///
+    /// Linux only, with the feature `monitor`. Otherwise, in a read-only store, and with a file
+    /// system of one's own, opening gives [`InvalidArgument`](crate::Error::InvalidArgument).
     pub fn monitor(mut self, on: bool) -> Self {
         self.monitor = on;
         self

@@ -8,26 +8,23 @@ use crate::types::error::Result;
 use crate::types::value::{Key, Value};
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(crate) enum End {
     First,
     Last,
 }
 
-/// Runs a transaction that reads the pair at one end and deletes it. Callers take turns, because
-/// all of them would conflict with one another. A put nearer to that end is a conflict, and the
-/// transaction runs again.
-pub(super) fn pop(
+/// Runs a transaction that reads the pair at one end and deletes it, if `accept` makes something of
+/// the pair. Callers of one end take turns, because all of them would conflict with one another. A
+/// put nearer to that end is a conflict, and the transaction runs again.
+pub(super) fn pop<T>(
     handle: &Arc<Handle>,
     keyspace: &Arc<KeyspaceInner>,
     end: End,
-) -> Result<Option<(Key, Value)>> {
+    mut accept: impl FnMut(Key, Value) -> Result<T>,
+) -> Result<Option<T>> {
     handle.store.check_writable()?;
-    let _turn = keyspace.pops.lock();
+    let _turn = keyspace.pops[end as usize].lock();
     run_until_committed(handle, |transaction| {
-        let view = TransactionView { transaction, keyspace };
-        match end {
-            End::First => view.pop_first(),
-            End::Last => view.pop_last(),
-        }
+        TransactionView { transaction, keyspace }.pop_as(end, &mut accept)
     })
 }

@@ -242,7 +242,9 @@ impl Store {
         self.with_reserve(ops[0].kind == Kind::Delete, || {
             let mut prepared = keyspace.layout.prepare(ops, ReadSet::NONE)?;
             // From here on, no other writer can change the key.
-            let holds = holds(keyspace.layout.get(ops[0].key, u64::MAX)?.as_deref());
+            let current = keyspace.layout.get(ops[0].key, u64::MAX)?;
+            keyspace.order.check()?;
+            let holds = holds(current.as_deref());
             canary!(UPDATE_LOST => let holds = true);
             if !holds {
                 return Ok(None);

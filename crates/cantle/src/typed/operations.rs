@@ -87,28 +87,18 @@ macro_rules! writes {
             }
 
             /// Removes the pair with the least key and returns it, atomically; `None` if there is
-            /// no pair. A pair that is not of the types is an error, and is put back.
+            /// no pair. A pair that is not of the types is an error, and stays.
             pub fn pop_first(&self) -> $crate::Result<Option<(K, V::Output)>> {
-                self.popped(self.bytes().pop_first()?)
+                self.pop($crate::db::pop::End::First)
             }
 
             /// The same as [`pop_first`](Self::pop_first), for the pair with the greatest key.
             pub fn pop_last(&self) -> $crate::Result<Option<(K, V::Output)>> {
-                self.popped(self.bytes().pop_last()?)
+                self.pop($crate::db::pop::End::Last)
             }
 
-            fn popped(
-                &self,
-                pair: Option<($crate::Key, $crate::Value)>,
-            ) -> $crate::Result<Option<(K, V::Output)>> {
-                let Some((key, value)) = pair else { return Ok(None) };
-                match self.types().read_pair(&key, &value) {
-                    Ok(pair) => Ok(Some(pair)),
-                    Err(error) => {
-                        self.bytes().insert_if_absent(&key, &value)?;
-                        Err(error)
-                    }
-                }
+            fn pop(&self, end: $crate::db::pop::End) -> $crate::Result<Option<(K, V::Output)>> {
+                self.bytes().pop_as(end, |key, value| self.types().read_pair(&key, &value))
             }
 
             /// Stores a pair if the key is absent, atomically. Returns true if the key was absent.

@@ -97,7 +97,7 @@ pub(super) fn keyspace_inner(
         dropped_at: AtomicU64::new(0),
         is_durable: AtomicBool::new(is_durable),
         active: AtomicBool::new(false),
-        pops: Mutex::default(),
+        pops: Default::default(),
         activity: activity.clone(),
         this: this.clone(),
     })

@@ -97,7 +97,11 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Arc<Store>> {
     *store.lock.lock() = lock;
     #[cfg(all(feature = "monitor", target_os = "linux"))]
     if options.monitor && !store.options.read_only {
-        *store.monitor.lock() = Some(Monitor::start(&store, path)?);
+        match Monitor::start(&store, path) {
+            Ok(monitor) => *store.monitor.lock() = Some(monitor),
+            // The store is what the caller needs; others can look at it another time.
+            Err(error) => tracing::warn!(%error, "opens without a socket for other programs"),
+        }
     }
     Ok(store)
 }

@@ -36,6 +36,7 @@ impl HidingCursor {
     fn skip_hidden_forward(&mut self) -> Result<bool> {
         self.is_past = false;
         while let Some(range) = self.range() {
+            self.overlay.order().check()?;
             match range.end.clone() {
                 Bound::Unbounded => {
                     self.is_past = true;
@@ -54,6 +55,7 @@ impl HidingCursor {
     fn skip_hidden_back(&mut self) -> Result<bool> {
         self.is_past = false;
         while let Some(range) = self.range() {
+            self.overlay.order().check()?;
             match range.start.clone() {
                 Bound::Unbounded => {
                     self.is_past = true;

@@ -16,6 +16,7 @@ mod tests;
 use super::cursor::Cursor;
 use super::handle::Handle;
 use super::keyspace::KeyspaceInner;
+use super::pop::End;
 use super::range::Range;
 use super::snapshot::Snapshot;
 use super::write::KeyspaceWrite;
@@ -355,16 +356,27 @@ macro_rules! writes {
             /// it; `None` if there is no pair. Every key up to that one counts as read. Fails as
             /// `get` and `put` do.
             pub fn pop_first(&self) -> Result<Option<(Key, Value)>> {
-                self.pop(self.first()?)
+                self.pop_as(End::First, |key, value| Ok((key, value)))
             }
 
             /// The same as [`pop_first`](Self::pop_first), for the pair with the greatest key.
             pub fn pop_last(&self) -> Result<Option<(Key, Value)>> {
-                self.pop(self.last()?)
+                self.pop_as(End::Last, |key, value| Ok((key, value)))
             }
 
-            fn pop(&self, pair: Option<(Key, Value)>) -> Result<Option<(Key, Value)>> {
-                pair.map(|pair| self.delete(&pair.0).map(|()| pair)).transpose()
+            /// As `pop_as` of a keyspace.
+            pub(crate) fn pop_as<T>(
+                &self,
+                end: End,
+                mut accept: impl FnMut(Key, Value) -> Result<T>,
+            ) -> Result<Option<T>> {
+                let pair = match end {
+                    End::First => self.first()?,
+                    End::Last => self.last()?,
+                };
+                let Some((key, value)) = pair else { return Ok(None) };
+                let accepted = accept(key.clone(), value)?;
+                self.delete(key).map(|()| Some(accepted))
             }
 
             /// Stores a pair when the transaction is committed, if the key is absent. Returns true

@@ -91,9 +91,18 @@ impl Overlay {
         if is_empty_range(&self.order, &bounds) {
             return;
         }
-        let owned = |bound: &Bound<Vec<u8>>| self.ordered_bound(&owned(bound));
-        let overridden = self.writes.range((owned(&bounds.start), owned(&bounds.end)));
-        let overridden: Vec<OrderedKey> = overridden.map(|(key, _)| key.clone()).collect();
+        let overridden: Vec<OrderedKey> = match &self.order {
+            KeyOrder::Bytewise => {
+                let owned = |bound: &Bound<Vec<u8>>| self.ordered_bound(&owned(bound));
+                let overridden = self.writes.range((owned(&bounds.start), owned(&bounds.end)));
+                overridden.map(|(key, _)| key.clone()).collect()
+            }
+            // A comparator that fails now would turn the bounds around, at which `range` panics.
+            order => {
+                let keys = self.writes.keys().filter(|key| contains(&bounds, order, &key.key));
+                keys.cloned().collect()
+            }
+        };
         for key in overridden {
             self.writes.remove(&key);
         }
@@ -161,6 +170,8 @@ impl OverlayCursor {
     fn skip_hidden_forward(&mut self, mut start: Bound<Bytes>) -> Result<bool> {
         self.forward = true;
         loop {
+            // After a failure of the comparator keys may compare in a circle.
+            self.overlay.order.check()?;
             let written = self.overlay.first_from(&start).filter(|(key, _)| self.is_within(key));
             let Some((key, value)) = written else { return Ok(self.take_base()) };
             let order = self.base.pair().map(|(base, _)| self.overlay.order.compare(base, key));
@@ -181,6 +192,7 @@ impl OverlayCursor {
     fn skip_hidden_back(&mut self, mut end: Bound<Bytes>) -> Result<bool> {
         self.forward = false;
         loop {
+            self.overlay.order.check()?;
             let written = self.overlay.last_upto(&end).filter(|(key, _)| self.is_within(key));
             let Some((key, value)) = written else { return Ok(self.take_base()) };
             let order = self.base.pair().map(|(base, _)| self.overlay.order.compare(base, key));
