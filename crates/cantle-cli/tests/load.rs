@@ -285,3 +285,28 @@ fn ctrl_c_ends_a_load_with_the_rows_that_are_loaded() {
         assert_eq!(place.run(&["verify", &store]).code, 0);
     }
 }
+
+#[test]
+fn ctrl_c_before_the_first_row_ends_a_load_without_a_store() {
+    let place = Place::new();
+    let long_header = vec![b'k'; 4096];
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        // The program waits for the kind of the file, then for the end of the header.
+        for begun in [b"carrier,fl".as_slice(), &long_header] {
+            let mut child = place.command(&["load", "s", "--csv", "-", "--key", KEY]).spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(begun).unwrap();
+            while rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
+                std::thread::yield_now();
+            }
+            let pid = child.id().to_string();
+            assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+            let ended = child.wait_with_output().unwrap();
+            drop(stdin);
+            let err = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(code), "{err}");
+            assert!(err.contains("interrupted before the first row: nothing is loaded"), "{err}");
+            assert!(!place.path("s").exists());
+        }
+    }
+}

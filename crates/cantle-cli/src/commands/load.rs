@@ -19,6 +19,7 @@ use crate::store::{Access, KeyArgs, NewStore, Opened, StoreArgs};
 use crate::tuning::Tuning;
 use cantle::METADATA_BYTES_MAX;
 use clap::{ArgGroup, Args, ValueEnum};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use writer::{Rules, Writer};
 
@@ -130,9 +131,16 @@ impl Load {
             .map_err(|error| Failure::Failed(format!("cannot watch for signals: {error}")))?;
         // A missing file is reported before a store is created for it.
         let path = [&self.csv, &self.ndjson, &self.tsv].into_iter().flatten().next();
-        let input = input::open(path.map_or("-", String::as_str), Some(&interrupt))?;
+        // Reads that a signal ends fail with an error of their own.
+        let early = |failure| match (failure, interrupt.signal()) {
+            (Failure::Failed(_), Some(signal)) => {
+                Failure::Interrupted("interrupted before the first row: nothing is loaded".into(), signal)
+            }
+            (failure, _) => failure,
+        };
+        let input = input::open(path.map_or("-", String::as_str), Some(&interrupt)).map_err(early)?;
         let (name, bytes, consumed) = (input.name.clone(), input.bytes, input.consumed.clone());
-        let source = Source::new(&self, input)?;
+        let source = Source::new(&self, input).map_err(early)?;
         self.check(&source)?;
 
         let new = NewStore::before(&self.store)?;
@@ -141,10 +149,11 @@ impl Load {
         let prepared = (|| {
             let schema = self.settle(&opened, &source)?;
             let codec = KeyCodec::new(self.keys.key_format, &schema).rounding(self.round.unwrap_or_default());
-            let rows = source.rows(&self, &schema, codec.clone())?;
+            let rows = source.rows(&self, &schema, codec.clone()).map_err(early)?;
             let metadata = self.metadata(&opened, &schema)?;
             let rules = Rules { on_error: self.on_error, on_duplicate: self.on_duplicate };
             let progress = Progress::new("loading", bytes);
+            let interrupt = Arc::clone(&interrupt);
             Ok((Writer::new(&opened, codec, rules, interrupt, metadata, progress)?, rows))
         })();
         let (mut writer, mut rows) = match prepared {
