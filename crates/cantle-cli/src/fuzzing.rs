@@ -21,7 +21,7 @@ fn schema(draw: u8) -> Schema {
         _ => columns(&["v", "w"]),
     };
     let key = KEYS[usize::from(draw % 4)].parse::<KeyColumns>().map(|columns| columns.0);
-    Schema { key: key.unwrap_or_default(), value }
+    Schema { key: key.unwrap_or_default(), value, types: None }
 }
 
 /// The rows of a file that can be understood; none if the file cannot.

@@ -2,8 +2,8 @@
 //!
 //! `load` writes it, everything else reads it. It is a compact JSON object with a version:
 //! `{"cantle":1,"key":[["carrier","text"],["flight","int"]],"value":{"csv":["dest","distance"]}}`;
-//! `value` is `{"csv":[columns]}`, `"json"` or `"raw"`. Empty metadata stand for raw keys and raw
-//! values.
+//! `value` is `{"csv":[columns]}`, `"json"` or `"raw"`. A program that opened the keyspace with types
+//! adds the member `types`, which is carried along. Empty metadata stand for raw keys and raw values.
 
 use crate::csvtext;
 use crate::failure::Failure;
@@ -127,6 +127,8 @@ pub(crate) struct Schema {
     pub(crate) key: Vec<KeyColumn>,
     /// The form of values.
     pub(crate) value: ValueForm,
+    /// The types that a program opened the keyspace with, in the library's own words.
+    pub(crate) types: Option<serde_json::Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -134,6 +136,8 @@ struct Stored {
     cantle: u32,
     key: Vec<KeyColumn>,
     value: ValueForm,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    types: Option<serde_json::Value>,
 }
 
 impl Schema {
@@ -156,7 +160,7 @@ impl Schema {
         }
         let stored: Stored = serde_json::from_value(value)
             .map_err(|error| format!("its key columns cannot be understood: {error}"))?;
-        Ok(Self { key: stored.key, value: stored.value })
+        Ok(Self { key: stored.key, value: stored.value, types: stored.types })
     }
 
     /// The metadata that describe this; empty for raw keys and values.
@@ -164,7 +168,12 @@ impl Schema {
         if *self == Self::default() {
             return Ok(Vec::new());
         }
-        let stored = Stored { cantle: VERSION, key: self.key.clone(), value: self.value.clone() };
+        let stored = Stored {
+            cantle: VERSION,
+            key: self.key.clone(),
+            value: self.value.clone(),
+            types: self.types.clone(),
+        };
         Ok(serde_json::to_vec(&stored)?)
     }
 }
@@ -187,7 +196,7 @@ mod tests {
         assert_eq!(key.0[1], KeyColumn("a,b".into(), ColumnType::Int));
         assert_eq!(key.0[3], KeyColumn("x:y".into(), ColumnType::Float));
         for value in [ValueForm::Raw, ValueForm::Json, ValueForm::Csv(vec!["ä".into(), "b".into()])] {
-            let schema = Schema { key: key.0.clone(), value };
+            let schema = Schema { key: key.0.clone(), value, types: None };
             let metadata = schema.to_metadata().unwrap();
             assert_eq!(Schema::from_metadata(&metadata), Ok(schema.clone()));
             assert_eq!(schema.to_string().parse::<KeyColumns>().unwrap(), key);
@@ -201,11 +210,27 @@ mod tests {
         let schema = Schema {
             key: "c,n:int".parse::<KeyColumns>().unwrap().0,
             value: ValueForm::Csv(vec!["dest".into()]),
+            types: None,
         };
         let text = r#"{"cantle":1,"key":[["c","text"],["n","int"]],"value":{"csv":["dest"]}}"#;
         assert_eq!(String::from_utf8(schema.to_metadata().unwrap()).unwrap(), text);
         let newer = text.replace("\"cantle\":1", "\"cantle\":2");
         assert!(Schema::from_metadata(newer.as_bytes()).unwrap_err().contains("newer"));
+    }
+
+    #[test]
+    fn types_of_a_program_come_back_as_they_were() {
+        for text in [
+            r#"{"cantle":1,"key":[["key1","text"]],"value":"raw","types":{"key":["text"],"value":"String","codec":"text"}}"#,
+            r#"{"cantle":1,"key":[],"value":"raw","types":{"key":["bool"],"value":"u64","codec":"int"}}"#,
+        ] {
+            let schema = Schema::from_metadata(text.as_bytes()).unwrap();
+            assert!(schema.types.is_some());
+            let again = schema.to_metadata().unwrap();
+            assert_eq!(Schema::from_metadata(&again), Ok(schema));
+            let value = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+            assert_eq!(value(&again), value(text.as_bytes()));
+        }
     }
 
     #[test]

@@ -254,6 +254,36 @@ fn archives_are_named_with_the_command_that_unpacks_them() {
 }
 
 #[test]
+fn the_types_of_a_program_outlive_a_load() {
+    let place = Place::new();
+    let metadata = || {
+        let db = cantle::Db::open(place.path("s")).unwrap();
+        let columns = db.typed::<(String, i64), String>("default").unwrap();
+        let flags = db.typed::<bool, String>("flags").unwrap();
+        let metadata = [columns.keyspace().metadata(), flags.keyspace().metadata()];
+        let pair = columns.get(&("a".to_owned(), 1)).unwrap();
+        drop((columns, flags));
+        db.close().unwrap();
+        (metadata.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()), pair)
+    };
+    let before = metadata().0;
+    assert!(before.iter().all(|text| text.contains("\"types\":")), "{before:?}");
+
+    // Both are empty, and keep the columns that their types are of.
+    let load = |key: &[&str]| place.run_with(&[&["load", "s", "--tsv", "-"], key].concat(), b"a,1\tx\n");
+    load(&["--key", "key1,n:int"]).fails(2, "has the key key1:text,key2:int: load with it");
+    load(&["--keyspace", "flags", "--key", "k,n:int"]).fails(2, "keys of types that are no columns");
+    assert_eq!(metadata().0, before);
+
+    load(&["--key", "key1,key2:int"]).text();
+    let flag = format!("{}\tyes\n", cantle::key::encode(&false).escape_ascii());
+    place.run_with(&["load", "s", "--keyspace", "flags", "--tsv", "-"], flag.as_bytes()).text();
+    assert_eq!(metadata(), (before.clone(), Some("x".to_owned())));
+    load(&[]).text();
+    assert_eq!(metadata().0, before, "a later load keeps them as well");
+}
+
+#[test]
 fn ctrl_c_ends_a_load_with_the_rows_that_are_loaded() {
     let place = Place::new();
     for (signal, code) in [("INT", 130), ("TERM", 143)] {

@@ -147,10 +147,11 @@ impl Load {
         let (options, keyspace) = (self.tuning.options(), self.tuning.keyspace_options());
         let opened = self.store.open_with(Access::Create, options, keyspace)?;
         let prepared = (|| {
-            let schema = self.settle(&opened, &source)?;
+            let stored = self.stored(&opened)?;
+            let schema = self.settle(&opened, &source, &stored)?;
             let codec = KeyCodec::new(self.keys.key_format, &schema).rounding(self.round.unwrap_or_default());
             let rows = source.rows(&self, &schema, codec.clone()).map_err(early)?;
-            let metadata = self.metadata(&opened, &schema)?;
+            let metadata = self.metadata(&stored, &schema)?;
             let rules = Rules { on_error: self.on_error, on_duplicate: self.on_duplicate };
             let progress = Progress::new("loading", bytes);
             let interrupt = Arc::clone(&interrupt);
@@ -184,8 +185,17 @@ impl Load {
         Ok(kept?)
     }
 
-    /// The metadata to store, if the keyspace has others.
-    fn metadata(&self, opened: &Opened, schema: &Schema) -> Outcome<Option<Vec<u8>>> {
+    /// The columns of the keyspace's keys and values as they are stored; none where the user says
+    /// how keys are written.
+    fn stored(&self, opened: &Opened) -> Outcome<Schema> {
+        if self.keys.key_format.is_some() { Ok(Schema::default()) } else { opened.schema() }
+    }
+
+    /// The metadata to store, if the keyspace describes other columns.
+    fn metadata(&self, stored: &Schema, schema: &Schema) -> Outcome<Option<Vec<u8>>> {
+        if schema == stored {
+            return Ok(None);
+        }
         let metadata = schema.to_metadata()?;
         if metadata.len() > METADATA_BYTES_MAX {
             let columns = schema.key.len()
@@ -196,8 +206,7 @@ impl Load {
                 metadata.len()
             )));
         }
-        let differs = self.keys.key_format.is_none() && opened.keyspace.metadata() != metadata;
-        Ok(differs.then_some(metadata))
+        Ok(Some(metadata))
     }
 
     /// Refuses what makes no sense whatever the keyspace is, before a store is created for it.
@@ -221,24 +230,29 @@ impl Load {
 
     /// The columns of the keyspace's keys and values: as stored, or as this load gives them for an
     /// empty one.
-    fn settle(&self, opened: &Opened, source: &Source) -> Outcome<Schema> {
+    fn settle(&self, opened: &Opened, source: &Source, stored: &Schema) -> Outcome<Schema> {
         if self.keys.key_format.is_some() {
             if self.key.is_some() {
                 return Err(Failure::Usage("--key and --key-format both say how keys are written".into()));
             }
             return Ok(Schema::default());
         }
-        let stored = opened.schema()?;
-        let wanted = self.wanted(source, &stored);
-        if stored == wanted {
-            return Ok(stored);
+        let wanted = self.wanted(source, stored);
+        if *stored == wanted {
+            return Ok(wanted);
         }
-        let empty = opened.keyspace.range(..).next().transpose()?.is_none();
-        if empty {
+        // The types of a program describe these columns only, of pairs to come as well.
+        let is_free = stored.types.is_none() && opened.keyspace.range(..).next().transpose()?.is_none();
+        if is_free {
             return Ok(wanted);
         }
         let name = opened.keyspace.name();
-        Err(Failure::Usage(if stored.key.is_empty() {
+        Err(Failure::Usage(if stored.key.is_empty() && stored.types.is_some() {
+            format!(
+                "keyspace {name:?} belongs to a program, with keys of types that are no columns: load into another \
+                 with --keyspace"
+            )
+        } else if stored.key.is_empty() {
             format!("keyspace {name:?} holds raw keys and values: load into another with --keyspace")
         } else if stored.key != wanted.key {
             format!("keyspace {name:?} has the key {stored}: load with it, or into another with --keyspace")
@@ -265,7 +279,7 @@ impl Load {
             Source::Table(_) if self.json_values => ValueForm::Json,
             Source::Table(file) => ValueForm::Csv(self.value_columns(file.header().columns(), &key)),
         };
-        Schema { key, value }
+        Schema { key, value, types: stored.types.clone() }
     }
 
     fn value_columns(&self, header: &[String], key: &[crate::schema::KeyColumn]) -> Vec<String> {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 type Pairs = Vec<(u64, Result<(Vec<u8>, Vec<u8>), String>)>;
 
 fn schema(key: &str, value: ValueForm) -> Schema {
-    Schema { key: key.parse::<KeyColumns>().unwrap().0, value }
+    Schema { key: key.parse::<KeyColumns>().unwrap().0, value, types: None }
 }
 
 fn columns(names: &[&str]) -> ValueForm {

@@ -148,7 +148,7 @@ impl Exporter {
             if matches!(codec, KeyCodec::Columns(..)) { schema.value.clone() } else { ValueForm::Raw };
         Ok(Self {
             format,
-            schema: Schema { key: schema.key.clone(), value: value.clone() },
+            schema: Schema { key: schema.key.clone(), value: value.clone(), types: None },
             codec: codec.clone(),
             tsv: TsvShape { codec: codec.clone(), value: value.clone(), escapes: true },
             ndjson: NdjsonShape { codec: codec.clone(), value, columns: None },

@@ -87,6 +87,7 @@ impl Columns {
                 column("flight", ColumnType::Int),
             ],
             value: ValueForm::Csv(self.names.clone()),
+            types: None,
         }
     }
 
