@@ -220,10 +220,24 @@ fn part_of_field(column: &KeyColumn, field: Option<&[u8]>, round: Round) -> Resu
     let wrong = |what: &str| format!("column {name:?} is {what}: {:?}", shortened(text));
     match kind {
         ColumnType::Text => Ok(Part::Text(text.to_owned())),
-        ColumnType::Int => text.parse().map(Part::Int).map_err(|_| wrong("not a 64-bit integer")),
+        ColumnType::Int => int_of_text(text).map_err(wrong),
         ColumnType::Float => float_of_text(text).map(Part::Float).map_err(wrong),
         ColumnType::Time => time::parse(text, round).map(Part::Int).map_err(|what| wrong(&what)),
     }
+}
+
+/// The integer that `text` is.
+fn int_of_text(text: &str) -> Result<Part, &'static str> {
+    let int = text.parse::<i64>().map(Part::from);
+    let int = int.or_else(|_| text.parse::<i128>().map(Part::from));
+    int.or_else(|_| text.parse::<u128>().map(Part::from)).map_err(|_| {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            "beyond the largest integer, which has 128 bits"
+        } else {
+            "not an integer"
+        }
+    })
 }
 
 /// The number that `text` is. Digits that no number holds are not taken for infinity.
@@ -279,6 +293,7 @@ fn field_of_part(column: &KeyColumn, part: &Part) -> Option<Field> {
         (Part::Null, _) => return Some(None),
         (Part::Text(text), ColumnType::Text) => text.clone(),
         (Part::Int(int), ColumnType::Int) => int.to_string(),
+        (Part::BigInt(int), ColumnType::Int) => int.to_string(),
         (Part::Float(float), ColumnType::Float) => format!("{float:?}"),
         (Part::Int(micros), ColumnType::Time) => time::print(*micros)?,
         _ => return None,
@@ -339,7 +354,7 @@ pub(crate) fn key_json(columns: &[KeyColumn], key: &[u8]) -> Option<Vec<String>>
         let text = String::from_utf8(field.unwrap_or_default()).ok()?;
         Some(match part {
             Part::Null => "null".to_owned(),
-            Part::Int(_) if column.1 == ColumnType::Int => text,
+            Part::Int(_) | Part::BigInt(_) if column.1 == ColumnType::Int => text,
             Part::Float(float) if float.is_finite() => text,
             _ => json_string(&text),
         })
@@ -352,17 +367,23 @@ pub(crate) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A part as self-describing JSON. Bytes are `{"hex":"…"}`, floats that JSON lacks
-/// `{"float":"bits in hex"}`.
+/// A part as self-describing JSON. Bytes are `{"hex":"…"}`, floats of 32 bits `{"float32":0.5}`, floats
+/// that JSON lacks `{"float":"bits in hex"}` or `{"float32":"bits in hex"}`, UUIDs `{"uuid":"…"}`,
+/// versionstamps `{"versionstamp":"12 bytes in hex"}`. An integer that no text stands for has none.
 fn tuple_json(part: &Part) -> Option<String> {
     Some(match part {
         Part::Null => "null".into(),
         Part::Bool(bool) => bool.to_string(),
         Part::Int(int) => int.to_string(),
+        Part::BigInt(int) => Some(int.to_string()).filter(|text| int_of_text(text).as_ref() == Ok(part))?,
+        Part::Float32(float) if float.is_finite() => format!("{{\"float32\":{float:?}}}"),
+        Part::Float32(float) => format!("{{\"float32\":\"{:08x}\"}}", float.to_bits()),
         Part::Float(float) if float.is_finite() => format!("{float:?}"),
         Part::Float(float) => format!("{{\"float\":\"{:016x}\"}}", float.to_bits()),
         Part::Text(text) => json_string(text),
         Part::Bytes(bytes) => format!("{{\"hex\":\"{}\"}}", escape::to_hex(bytes)),
+        Part::Uuid(_) => format!("{{\"uuid\":\"{part}\"}}"),
+        Part::Versionstamp(bytes) => format!("{{\"versionstamp\":\"{}\"}}", escape::to_hex(bytes)),
         Part::Nested(parts) => {
             format!("[{}]", parts.iter().map(tuple_json).collect::<Option<Vec<_>>>()?.join(","))
         }
@@ -391,6 +412,9 @@ fn tuple_part(item: &RawValue, depth: u32) -> Result<Part, String> {
     enum Special {
         Hex(String),
         Float(String),
+        Float32(Box<RawValue>),
+        Uuid(String),
+        Versionstamp(String),
     }
     let text = item.get();
     let wrong = || format!("{} is no part of a key", shortened(text));
@@ -405,11 +429,28 @@ fn tuple_part(item: &RawValue, depth: u32) -> Result<Part, String> {
             Special::Float(bits) => {
                 Part::Float(f64::from_bits(u64::from_str_radix(&bits, 16).map_err(|_| wrong())?))
             }
+            Special::Float32(json) => {
+                let float = match string_of_json(&json) {
+                    Ok(bits) => u32::from_str_radix(&bits, 16).map(f32::from_bits).ok(),
+                    Err(_) => json.get().parse().ok().filter(|float: &f32| float.is_finite()),
+                };
+                Part::Float32(float.ok_or_else(wrong)?)
+            }
+            Special::Uuid(uuid) => {
+                let bytes = escape::from_hex(uuid.replace('-', "").as_bytes()).map_err(|_| wrong())?;
+                let part = Part::Uuid(bytes.try_into().map_err(|_| wrong())?);
+                // Hyphens stand where they do in the usual form.
+                Some(part).filter(|part| part.to_string().eq_ignore_ascii_case(&uuid)).ok_or_else(wrong)?
+            }
+            Special::Versionstamp(hex) => {
+                let bytes = escape::from_hex(hex.as_bytes())?;
+                Part::Versionstamp(bytes.try_into().map_err(|_| wrong())?)
+            }
         },
         _ if text.contains(['.', 'e', 'E']) => {
             Part::Float(float_of_text(text).map_err(|what| format!("{} is {what}", shortened(text)))?)
         }
-        _ => Part::Int(text.parse().map_err(|_| wrong())?),
+        _ => int_of_text(text).map_err(|what| format!("{} is {what}", shortened(text)))?,
     })
 }
 

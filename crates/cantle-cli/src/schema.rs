@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 pub(crate) enum ColumnType {
     /// UTF-8, as it is.
     Text,
-    /// A 64-bit integer.
+    /// An integer of at most 128 bits, with or without sign.
     Int,
     /// A 64-bit float.
     Float,

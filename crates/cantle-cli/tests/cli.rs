@@ -180,7 +180,7 @@ fn a_malformed_row_names_its_line_and_what_was_loaded_stays() {
     let text = "k,v\n1,a\n\"2\",\"b\nb\"\nthree,c\n4,d\n5\n6,f\n";
     place.file("bad.csv", text);
     let load = ["load", "s", "--csv", "bad.csv", "--key", "k:int"];
-    place.run(&load).fails(3, "bad.csv line 5: column \"k\" is not a 64-bit integer: \"three\"; 2 rows");
+    place.run(&load).fails(3, "bad.csv line 5: column \"k\" is not an integer: \"three\"; 2 rows");
     assert_eq!(place.run(&["scan", "s", "--keys-only"]).lines(), ["1", "2"]);
 
     let skipped = place.run(&[&load[..], &["--on-error", "skip"]].concat());

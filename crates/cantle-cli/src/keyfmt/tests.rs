@@ -57,9 +57,14 @@ fn times_are_kept_in_utc_whatever_their_offset() {
 #[test]
 fn what_does_not_fit_a_column_names_the_column() {
     for (columns, text, says) in [
-        ("n:int", "x", "\"n\" is not a 64-bit integer"),
-        ("n:int", "9223372036854775808", "64-bit"),
-        ("n:int", " 5", "64-bit"),
+        ("n:int", "x", "\"n\" is not an integer"),
+        ("n:int", "-", "\"n\" is not an integer"),
+        (
+            "n:int",
+            "340282366920938463463374607431768211456",
+            "beyond the largest integer, which has 128 bits",
+        ),
+        ("n:int", " 5", "not an integer"),
         ("n:float", "1,5", "has 2"),
         ("n:float", "one", "\"n\" is not a number"),
         ("t:time", "2013-07", "RFC 3339"),
@@ -83,6 +88,8 @@ fn numbers_and_times_sort_by_value() {
         assert!(keys.is_sorted_by(|a, b| a < b), "{texts:?}");
     };
     ascending("n:int", &["", "-1000", "-2", "0", "9", "10", "65536"]);
+    let huge = ["-18446744073709551616", "-9223372036854775809", "0", "9223372036854775808"];
+    ascending("n:int", &huge);
     ascending("x:float", &["", "-inf", "-1.5", "0", "1e-9", "2", "10", "inf"]);
     ascending("t:time", &["1969-12-31T23:00:00Z", "1970-01-01T00:00:00.5Z", "2013-07-04T11:00:00+02:00"]);
 }
@@ -135,12 +142,64 @@ fn a_json_array_names_any_composite_key() {
     let text = r#"["UA",5,5.0,-0.0,null,true,{"hex":"00ff"},[1,[null]],{"float":"fff8000000000001"}]"#;
     let key = KeyCodec::Tuple.parse(text.as_bytes()).unwrap();
     assert_eq!(KeyCodec::Tuple.print(&key).unwrap(), text);
-    for wrong in ["", "5", "[", "[18446744073709551615]", "[{}]", "[{\"hex\":\"0\"}]", "[1]x"] {
+    for wrong in
+        ["", "5", "[", "[340282366920938463463374607431768211456]", "[{}]", "[{\"hex\":\"0\"}]", "[1]x"]
+    {
         assert!(KeyCodec::Tuple.parse(wrong.as_bytes()).is_err(), "{wrong}");
     }
     assert!(KeyCodec::Tuple.parse(&[b'['; 100_000]).is_err());
     let deep = [vec![b'['; 100], vec![b']'; 100]].concat();
     assert!(KeyCodec::Tuple.parse(&deep).unwrap_err().contains("32 levels"));
+}
+
+#[test]
+fn integers_of_128_bits_print_as_they_were_written() {
+    let columns = "n:int".parse::<KeyColumns>().unwrap().0;
+    for int in [
+        "9223372036854775808",
+        "18446744073709551615",
+        "-9223372036854775809",
+        "-170141183460469231731687303715884105728",
+        "340282366920938463463374607431768211455",
+    ] {
+        let key = codec("n:int").parse(int.as_bytes()).unwrap();
+        assert_eq!(print_parsed("n:int", int), int);
+        assert_eq!(key_json(&columns, &key).unwrap(), [int]);
+        let json: Box<RawValue> = serde_json::from_str(int).unwrap();
+        assert_eq!(key_of_json(&columns, |_| Some(&*json), Round::Exact).unwrap(), key);
+        let tuple = format!("[{int}]");
+        assert_eq!(KeyCodec::Tuple.parse(tuple.as_bytes()).unwrap(), key);
+        assert_eq!(KeyCodec::Tuple.print(&key).unwrap(), tuple);
+    }
+    assert_eq!(codec("n:int").parse(b"18446744073709551615").unwrap(), key::encode(&(u64::MAX,)));
+    let huge = key::BigInt::from_magnitude(false, &[1; 17]).unwrap();
+    let key = key::encode(&[Part::from(huge)]);
+    assert_eq!((codec("n:int").print(&key), KeyCodec::Tuple.print(&key)), (None, None));
+}
+
+#[test]
+fn parts_that_json_lacks_are_objects() {
+    let uuid = *b"\x55\x0e\x84\x00\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\x00\x00";
+    let parts = [
+        Part::Float32(0.1),
+        Part::Float32(-0.0),
+        Part::Float32(f32::NEG_INFINITY),
+        Part::Uuid(uuid),
+        Part::Versionstamp(*b"0123456789\0\x01"),
+    ];
+    let text = r#"[{"float32":0.1},{"float32":-0.0},{"float32":"ff800000"},{"uuid":"550e8400-e29b-41d4-a716-446655440000"},{"versionstamp":"303132333435363738390001"}]"#;
+    let key = key::encode(&parts);
+    assert_eq!(KeyCodec::Tuple.print(&key).unwrap(), text);
+    assert_eq!(KeyCodec::Tuple.parse(text.as_bytes()).unwrap(), key);
+    for wrong in [
+        r#"{"float32":1e39}"#,
+        r#"{"float32":null}"#,
+        r#"{"uuid":"550e8400e29b41d4a716446655440000"}"#,
+        r#"{"uuid":"550e8400-e29b-41d4-a716-4466554400"}"#,
+        r#"{"versionstamp":"3031"}"#,
+    ] {
+        assert!(KeyCodec::Tuple.parse(format!("[{wrong}]").as_bytes()).is_err(), "{wrong}");
+    }
 }
 
 #[test]
