@@ -1,7 +1,7 @@
 //! CSV files with a header line.
 
 use super::records::{Record, Records};
-use super::table::{Header, Plan, Table};
+use super::table::{COLUMNS_MAX, Header, Plan, Table};
 use super::{ROW_BYTES_MAX, Row, Rows};
 use crate::failure::Outcome;
 use crate::keyfmt::Round;
@@ -26,7 +26,7 @@ impl<R: Read> CsvFile<R> {
     /// The same, where a row has at most about `row_bytes_max` bytes (and a buffer's).
     pub(super) fn with_row_limit(inner: R, name: String, delimiter: u8, row_bytes_max: u64) -> Outcome<Self> {
         let mut records = Records::new(inner, name.clone(), delimiter, row_bytes_max);
-        let mut record = Record::default();
+        let mut record = Record::new(COLUMNS_MAX);
         if let Some(found) = records.next(&mut record)?
             && let Some(wrong) = found.wrong
         {
@@ -43,7 +43,7 @@ impl<R: Read + 'static> Table for CsvFile<R> {
 
     fn rows(self: Box<Self>, schema: &Schema, columns: &[String], round: Round) -> Outcome<Box<dyn Rows>> {
         let plan = self.header.plan(schema, columns, round)?;
-        Ok(Box::new(CsvRows { records: self.records, record: Record::default(), plan }))
+        Ok(Box::new(CsvRows { records: self.records, record: plan.record(), plan }))
     }
 }
 

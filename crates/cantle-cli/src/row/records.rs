@@ -11,16 +11,27 @@ use crate::failure::{Failure, Outcome};
 use std::io::{BufRead, BufReader, Read};
 
 /// The fields of one record, one after the other in one buffer that is used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Record {
     bytes: Vec<u8>,
     /// End of each field in `bytes`, and whether it is a null.
     fields: Vec<(usize, bool)>,
+    /// Fields after so many are counted and not kept: a row of delimiters alone would take many
+    /// times its size.
+    fields_max: usize,
+    /// Number of fields, those that are not kept as well.
+    count: usize,
 }
 
 impl Record {
+    /// An empty record that keeps its first `fields_max` fields.
+    pub(super) fn new(fields_max: usize) -> Self {
+        Self { bytes: Vec::new(), fields: Vec::new(), fields_max, count: 0 }
+    }
+
     /// Empties the record.
     pub(super) fn clear(&mut self) {
+        self.count = 0;
         self.bytes.clear();
         self.fields.clear();
     }
@@ -33,6 +44,11 @@ impl Record {
     /// Ends the field at the end: a null if it is empty and not `quoted`.
     pub(super) fn end_field(&mut self, quoted: bool) {
         let start = self.start();
+        self.count += 1;
+        if self.count > self.fields_max {
+            self.bytes.truncate(start);
+            return;
+        }
         self.fields.push((self.bytes.len(), !quoted && self.bytes.len() == start));
     }
 
@@ -40,9 +56,15 @@ impl Record {
         self.fields.last().map_or(0, |field| field.0)
     }
 
-    /// Number of fields.
+    /// Number of fields, those that are not kept as well.
     pub(super) fn len(&self) -> usize {
-        self.fields.len()
+        self.count
+    }
+
+    /// Number of bytes and of fields that are kept.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, usize) {
+        (self.bytes.len(), self.fields.len())
     }
 
     /// The field at `index`; none for a null.

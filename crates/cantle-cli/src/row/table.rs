@@ -9,6 +9,9 @@ use crate::output::counted;
 use crate::schema::{KeyColumn, Schema, ValueForm};
 use std::str;
 
+/// The most columns that a header names.
+pub(super) const COLUMNS_MAX: usize = 1_000_000;
+
 /// The names of a file's columns.
 pub(crate) struct Header {
     /// The file's name, for messages.
@@ -34,6 +37,12 @@ pub(crate) trait Table {
 impl Header {
     /// The header that `record` is.
     pub(super) fn new(file: String, record: &Record) -> Outcome<Self> {
+        if record.len() > COLUMNS_MAX {
+            return Err(Failure::Failed(format!(
+                "{file} line 1: the header has {} columns (the most is {COLUMNS_MAX}): is it a row of another file?",
+                record.len()
+            )));
+        }
         let name = |index| str::from_utf8(record.get(index).unwrap_or_default()).map(str::to_owned);
         let columns: Vec<String> = (0..record.len()).map(name).collect::<Result<_, _>>().map_err(|_| {
             Failure::Failed(format!(
@@ -109,6 +118,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// A record that keeps the fields of these columns.
+    pub(super) fn record(&self) -> Record {
+        Record::new(self.header.columns.len())
+    }
+
     pub(super) fn pair(&self, record: &Record) -> Result<(Vec<u8>, Vec<u8>), String> {
         let (fields, header) = (record.len(), self.header.columns.len());
         if fields != header {

@@ -160,6 +160,43 @@ fn a_quote_that_is_never_closed_ends_the_file_instead_of_filling_the_memory() {
 }
 
 #[test]
+fn fields_that_no_column_is_for_are_counted_and_not_kept() {
+    let mut record = super::records::Record::new(2);
+    for round in 0..2 {
+        record.clear();
+        for field in ["a", "", "long", "b"] {
+            record.extend(field.as_bytes());
+            record.end_field(false);
+        }
+        assert_eq!(record.len(), 4, "{round}");
+        let kept: Vec<_> = (0..4).map(|index| record.get(index)).collect();
+        assert_eq!(kept, [Some(b"a".as_slice()), None, None, None]);
+        assert_eq!(record.kept(), (1, 2), "bytes and fields");
+    }
+}
+
+#[test]
+fn a_row_or_header_of_delimiters_alone_is_an_error_on_its_line() {
+    let schema = schema("k:int", columns(&["v"]));
+    let many = ",".repeat(3_000_000);
+    let pairs = csv_pairs(format!("k,v\n1,a\n{many}\n2,b\n").as_bytes(), &schema);
+    let says = "3000001 fields where the header has 2".to_owned();
+    assert_eq!(pairs[1], (3, Err(says.clone())));
+    assert!(pairs[0].1.is_ok() && pairs[2].1.is_ok());
+    let tabs = |text: String| TsvTable::new(std::io::Cursor::new(text), "test".into(), true);
+    let table = Box::new(tabs(format!("k\tv\n{}\n", many.replace(',', "\t"))).unwrap());
+    assert_eq!(drain(table.rows(&schema, &[], Round::Exact).unwrap()), [(2, Err(says))]);
+
+    let says = "test line 1: the header has 3000001 columns (the most is 1000000)";
+    let wide = std::io::Cursor::new(format!("{many}\n"));
+    let csv = CsvFile::new(wide, "test".into(), DELIMITER).err().unwrap();
+    let tsv = tabs(many.replace(',', "\t")).err().unwrap();
+    for error in [csv, tsv] {
+        assert!(error.message().unwrap().contains(says), "{error:?}");
+    }
+}
+
+#[test]
 fn tsv_rows_are_unescaped_and_bad_ones_reported() {
     let text = b"a\\x00\tv\\tw\twith tab\r\n\nno tab\n\\q\tx\n\t\n";
     let pairs = drain(TsvRows::new(text.as_slice(), "test".into(), tsv_shape(&Schema::default())));

@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use super::records::Record;
-use super::table::{Header, Plan, Table};
+use super::table::{COLUMNS_MAX, Header, Plan, Table};
 use super::{Row, Rows, value_of_bytes};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -78,7 +78,7 @@ impl<R: Read> TsvTable<R> {
     /// Reads the header. `name` is for messages.
     pub(crate) fn new(reader: R, name: String, escapes: bool) -> Outcome<Self> {
         let mut lines = Lines::new(reader, name.clone());
-        let (mut line, mut record) = (Vec::new(), Record::default());
+        let (mut line, mut record) = (Vec::new(), Record::new(COLUMNS_MAX));
         if lines.next_line(&mut line)?.is_some() {
             let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line);
             split(text, escapes, &mut record)
@@ -95,7 +95,7 @@ impl<R: Read + 'static> Table for TsvTable<R> {
 
     fn rows(self: Box<Self>, schema: &Schema, columns: &[String], round: Round) -> Outcome<Box<dyn Rows>> {
         let plan = self.header.plan(schema, columns, round)?;
-        let (line, record) = (Vec::new(), Record::default());
+        let (line, record) = (Vec::new(), plan.record());
         Ok(Box::new(TableRows { lines: self.lines, line, record, plan, escapes: self.escapes }))
     }
 }
