@@ -116,7 +116,7 @@ pub(crate) enum ValueForm {
     Raw,
     /// A CSV record of these columns.
     Csv(Vec<String>),
-    /// A JSON object.
+    /// JSON: objects where `load` made it, any value where a program or `put` did.
     Json,
 }
 

@@ -16,7 +16,8 @@ use clap::Args;
 /// --format rocksdb-dump does so in the form that `import --rocksdb` and RocksDB's `ldb --hex load`
 /// read.
 ///
-/// --json prints one object on each line: its members are those of `cantle scan --json`.
+/// --json prints one object on each line: its members are those of `cantle scan --json`, with
+/// value_json instead of value for JSON that is no object, which `load` reads back as such.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Export {

@@ -12,9 +12,9 @@ use std::io::{self, Read};
 
 /// Set the value of a key
 ///
-/// The value must have the columns that the keyspace's values have, as a CSV record or a JSON
-/// object. In a keyspace of raw values it is text with \\, \t, \n, \r and \xNN, as keys are and as
-/// `cantle scan` prints both. A store that does not exist is created, in a directory that does.
+/// The value must have the columns that the keyspace's values have, as a CSV record. In a keyspace
+/// of JSON it is any JSON, in one of raw values text with \\, \t, \n, \r and \xNN, as keys are and
+/// as `cantle scan` prints both. A store that does not exist is created, in a directory that does.
 ///
 /// --json prints one object: replaced, true if the key had a value.
 #[derive(Debug, Args)]

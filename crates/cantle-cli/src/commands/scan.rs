@@ -11,13 +11,13 @@ use std::ops::Bound;
 
 /// Print pairs in key order, all of one point in time
 ///
-/// A pair of columns is printed as a CSV row, any other as the key, a tab and the value: a JSON
-/// object as it is, raw bytes with \\, \t, \n, \r and \xNN. A key that does not fit the keyspace's
-/// columns is printed in hexadecimal after 0x.
+/// A pair of columns is printed as a CSV row, any other as the key, a tab and the value: JSON
+/// as it is, raw bytes with \\, \t, \n, \r and \xNN. A key that does not fit the keyspace's columns
+/// is printed in hexadecimal after 0x.
 ///
 /// --json prints one object on each line. Its members are the columns of the key and of the value, or those of a JSON
-/// value; a raw key and a raw value are key and value, strings, or {"hex":"…"} where the bytes are
-/// no UTF-8.
+/// object; other JSON is the member value. A raw key and a raw value are key and value, strings, or {"hex":"…"} where
+/// the bytes are no UTF-8.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {

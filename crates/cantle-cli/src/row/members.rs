@@ -39,6 +39,15 @@ pub(crate) fn parse(json: &[u8]) -> Result<Members<'_>, String> {
     Ok(members)
 }
 
+/// The JSON value that `json` is, if that is no object, without blanks around it.
+pub(crate) fn parse_other(json: &[u8]) -> Option<&str> {
+    if json.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let value: &RawValue = serde_json::from_slice(json).ok()?;
+    Some(value.get())
+}
+
 /// The names of members, for messages.
 pub(crate) fn names(members: &Members<'_>) -> String {
     members.iter().map(|member| member.0.as_str()).collect::<Vec<_>>().join(", ")

@@ -56,7 +56,13 @@ pub(crate) fn value_of_bytes(form: &ValueForm, bytes: Vec<u8>) -> Result<Vec<u8>
             Ok(csvtext::record(&fields))
         }
         ValueForm::Json => {
-            let members = members::parse(&bytes)?;
+            if let Some(value) = members::parse_other(&bytes) {
+                return Ok(members::on_one_line(value.to_owned()).into_bytes());
+            }
+            let members = members::parse(&bytes).map_err(|what| match bytes.trim_ascii_start() {
+                [b'{', ..] => what,
+                _ => what.replacen("a JSON object", "JSON", 1),
+            })?;
             let object = members::object(members.iter().map(|(name, json)| (name.as_str(), json.get())));
             Ok(members::on_one_line(object).into_bytes())
         }

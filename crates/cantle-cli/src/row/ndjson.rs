@@ -3,7 +3,8 @@
 //!
 //! The key's columns are members of the object. Raw keys are the member `key`, a string or
 //! `{"hex":"…"}`, raw values the member `value` likewise; `key_hex` and `value_hex` are strings of
-//! hexadecimal digits.
+//! hexadecimal digits. An object whose one member besides the key's is `value_json` stands for a JSON
+//! value that is no object.
 
 use super::array::ArrayRows;
 use super::lines::Lines;
@@ -19,6 +20,9 @@ use std::io::{BufRead, BufReader, Read};
 
 /// The mark of UTF-8 that some programs begin files with.
 const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The member that stands for a JSON value that is no object.
+pub(super) const VALUE_JSON: &str = "value_json";
 
 /// Rows of an NDJSON file.
 pub(crate) struct NdjsonRows<R> {
@@ -106,6 +110,14 @@ impl NdjsonShape {
                         && self.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == name))
                 };
                 let kept = members.iter().filter(|member| wanted(&member.0));
+                let mut all = kept.clone();
+                if let (Some((name, json)), None) = (all.next(), all.next())
+                    && self.columns.is_none()
+                    && name == VALUE_JSON
+                    && !json.get().starts_with('{')
+                {
+                    return Ok(members::on_one_line(json.get().to_owned()).into_bytes());
+                }
                 let object = members::object(kept.map(|(name, json)| (name.as_str(), json.get())));
                 Ok(members::on_one_line(object).into_bytes())
             }

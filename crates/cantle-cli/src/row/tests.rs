@@ -339,8 +339,36 @@ fn a_value_is_kept_in_one_way_only() {
     assert_eq!(value(&csv, "\"1\",\"a,b\"").unwrap(), "1,\"a,b\"");
     assert!(value(&csv, "1").unwrap_err().contains("2 columns (v, w)"));
     assert_eq!(value(&ValueForm::Json, " {\"a\" : 1.0}").unwrap(), "{\"a\":1.0}");
-    assert!(value(&ValueForm::Json, "5").is_err());
+    assert_eq!(value(&ValueForm::Json, " [1,\n  \"a\"]\n").unwrap(), "[1,\"a\"]");
+    assert_eq!(value(&ValueForm::Json, "5").unwrap(), "5");
+    for wrong in ["", "5 6", "[1", "{\"a\":1", "{} {}", "text"] {
+        assert!(value(&ValueForm::Json, wrong).unwrap_err().contains("JSON"), "{wrong}");
+    }
     assert_eq!(value(&ValueForm::Raw, "\"1").unwrap(), "\"1");
+}
+
+#[test]
+fn json_that_is_no_object_is_shown_and_exports_exactly() {
+    let schema = schema("a", ValueForm::Json);
+    let codec = KeyCodec::new(None, &schema);
+    let key = key::encode(&("x",));
+    for json in ["[1,{\"b\":2}]", "5", "\"text\"", "null", "true", "1e400"] {
+        let value = json.as_bytes();
+        assert_eq!(text_line(&codec, &schema.value, &key, value), format!("x\t{json}").into_bytes());
+        let shown = format!("{{\"a\":\"x\",\"value\":{json}}}");
+        assert_eq!(json_line(&codec, &schema.value, &key, value), shown.into_bytes());
+        for format in [FileFormat::Ndjson, FileFormat::Tsv] {
+            assert!(check_export(format, &schema, &key, value).unwrap(), "{json}");
+        }
+    }
+    // Objects stay objects, whatever their members are called.
+    for object in ["{\"value\":5}", "{\"value_json\":{}}", "{\"value_json\":1,\"b\":2}", "{}"] {
+        for format in [FileFormat::Ndjson, FileFormat::Tsv] {
+            assert!(check_export(format, &schema, &key, object.as_bytes()).unwrap(), "{object}");
+        }
+    }
+    let pairs = drain(ndjson_rows(b"{\"a\":\"x\",\"value\":5}\n", &schema));
+    assert_eq!(pairs, [(1, Ok((key, b"{\"value\":5}".to_vec())))]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! [`text_line`] and [`json_line`] show any pair; a pair that does not fit the keyspace's columns is shown in
 //! hexadecimal. [`Exporter`] writes pairs that load back as they were, and refuses the rest.
 
-use super::ndjson::NdjsonShape;
+use super::ndjson::{NdjsonShape, VALUE_JSON};
 use super::tsv::TsvShape;
 use super::{members, value_of_bytes};
 use crate::csvtext::{self, Field};
@@ -49,17 +49,18 @@ pub(crate) fn text_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &
     if let Some(fields) = row_fields(codec, form, key, value) {
         return csvtext::record(&fields);
     }
-    let value = match json_object(form, value) {
-        Some(object) => object.to_owned(),
+    let value = match json_text(form, value) {
+        Some(json) => json.to_owned(),
         None => escape::escape(value),
     };
     format!("{}\t{value}", codec.show(key)).into_bytes()
 }
 
-/// A value that is a JSON object on one line, as it is.
-fn json_object<'a>(form: &ValueForm, value: &'a [u8]) -> Option<&'a str> {
+/// A value that is JSON on one line, as it is.
+fn json_text<'a>(form: &ValueForm, value: &'a [u8]) -> Option<&'a str> {
     let is_line = *form == ValueForm::Json && !value.iter().any(u8::is_ascii_control);
-    (is_line && members::parse(value).is_ok()).then(|| str::from_utf8(value).ok())?
+    (is_line && (members::parse(value).is_ok() || members::parse_other(value).is_some()))
+        .then(|| str::from_utf8(value).ok())?
 }
 
 /// Bytes as JSON: a string, or `{"hex":"…"}` where they are no UTF-8.
@@ -88,8 +89,13 @@ fn key_members(codec: &KeyCodec, key: &[u8]) -> Vec<(String, String)> {
 
 /// A pair as a JSON object on one line.
 pub(crate) fn json_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8]) -> Vec<u8> {
+    named_json_line(codec, form, key, value, "value")
+}
+
+/// The same, where a JSON value that is no object is the member `other`.
+fn named_json_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &[u8], other: &str) -> Vec<u8> {
     let mut members = key_members(codec, key);
-    members.extend(value_members(form, value));
+    members.extend(value_members(form, value, other));
     members::object(members.iter().map(|(name, json)| (name.as_str(), json.as_str()))).into_bytes()
 }
 
@@ -99,7 +105,7 @@ pub(crate) fn json_key_line(codec: &KeyCodec, key: &[u8]) -> Vec<u8> {
     members::object(members.iter().map(|(name, json)| (name.as_str(), json.as_str()))).into_bytes()
 }
 
-fn value_members(form: &ValueForm, value: &[u8]) -> Vec<(String, String)> {
+fn value_members(form: &ValueForm, value: &[u8], other: &str) -> Vec<(String, String)> {
     let named = match form {
         ValueForm::Csv(columns) => value_fields(form, value).and_then(|fields| {
             let json = |field: Field| match field {
@@ -109,10 +115,13 @@ fn value_members(form: &ValueForm, value: &[u8]) -> Vec<(String, String)> {
             let texts: Option<Vec<String>> = fields.into_iter().map(json).collect();
             Some(columns.iter().cloned().zip(texts?).collect())
         }),
-        ValueForm::Json => members::parse(value)
-            .ok()
-            .filter(|_| !value.contains(&b'\n'))
-            .map(|members| members.into_iter().map(|(name, json)| (name, json.get().to_owned())).collect()),
+        ValueForm::Json if value.contains(&b'\n') => None,
+        ValueForm::Json => match members::parse_other(value) {
+            Some(json) => Some(vec![(other.to_owned(), json.to_owned())]),
+            None => members::parse(value).ok().map(|members| {
+                members.into_iter().map(|(name, json)| (name, json.get().to_owned())).collect()
+            }),
+        },
         ValueForm::Raw => None,
     };
     named.unwrap_or_else(|| vec![("value".to_owned(), json_bytes(value))])
@@ -194,7 +203,7 @@ impl Exporter {
             // Bytes as they are, whatever they mean.
             FileFormat::RocksdbDump => Some(dump::line(key, value)),
             FileFormat::Ndjson => {
-                let line = json_line(&self.codec, form, key, value);
+                let line = named_json_line(&self.codec, form, key, value, VALUE_JSON);
                 let exact = self.ndjson.pair(&line).is_ok_and(|pair| pair.0 == key && pair.1 == value);
                 exact.then_some(line)
             }
