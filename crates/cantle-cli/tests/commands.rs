@@ -295,3 +295,27 @@ fn a_key_of_columns_is_shown_as_it_is_typed() {
     }
     assert_eq!(place.run(&["load", "flights", "--csv", "flights.csv", "--key", KEY]).code, 0);
 }
+
+#[test]
+fn json_values_of_a_program_need_not_be_objects() {
+    let place = Place::new();
+    let db = cantle::Db::open(place.path("s")).unwrap();
+    let lists = db.typed::<i64, cantle::typed::Json<Vec<u32>>>("default").unwrap();
+    lists.put(&1, &vec![1, 2]).unwrap();
+    drop(lists);
+    db.close().unwrap();
+    place.run(&["put", "s", "2", "[3,\n 4]"]).text();
+    place.run(&["put", "s", "3", "[3"]).fails(2, "not JSON");
+    assert_eq!(place.run(&["scan", "s"]).lines(), ["1\t[1,2]", "2\t[3,4]"]);
+    let shown = ["{\"key1\":1,\"value\":[1,2]}", "{\"key1\":2,\"value\":[3,4]}"];
+    assert_eq!(place.run(&["scan", "s", "--format", "json"]).lines(), shown);
+    for format in ["ndjson", "tsv"] {
+        let export = place.run(&["export", "s", "--format", format]).text();
+        let flag = format!("--{format}");
+        let load = ["load", "s", &flag, "-", "--key", "key1:int"];
+        let before = place.pairs("s");
+        place.run(&["delete", "s", "--from", ""]).text();
+        place.run_with(&load, export.as_bytes()).text();
+        assert_eq!(place.pairs("s"), before, "{export}");
+    }
+}

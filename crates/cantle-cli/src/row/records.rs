@@ -16,7 +16,7 @@ pub(super) struct Record {
     bytes: Vec<u8>,
     /// End of each field in `bytes`, and whether it is a null.
     fields: Vec<(usize, bool)>,
-    /// Fields after so many are counted and not kept: a row of delimiters alone would take many
+    /// Fields after this number are counted and not kept: a row of delimiters alone would take many
     /// times its size.
     fields_max: usize,
     /// Number of fields, those that are not kept as well.

@@ -5,7 +5,7 @@ use super::records::Record;
 use crate::csvtext;
 use crate::failure::{Failure, Outcome};
 use crate::keyfmt::{self, Round, json_string};
-use crate::output::counted;
+use crate::output::{counted, human_count};
 use crate::schema::{KeyColumn, Schema, ValueForm};
 use std::str;
 
@@ -39,8 +39,9 @@ impl Header {
     pub(super) fn new(file: String, record: &Record) -> Outcome<Self> {
         if record.len() > COLUMNS_MAX {
             return Err(Failure::Failed(format!(
-                "{file} line 1: the header has {} columns (the most is {COLUMNS_MAX}): is it a row of another file?",
-                record.len()
+                "{file} line 1: the header has {} (the most is {}): is it a row of another file?",
+                counted(record.len() as u64, "column", "columns"),
+                human_count(COLUMNS_MAX as u64)
             )));
         }
         let name = |index| str::from_utf8(record.get(index).unwrap_or_default()).map(str::to_owned);

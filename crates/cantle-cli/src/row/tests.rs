@@ -180,14 +180,14 @@ fn a_row_or_header_of_delimiters_alone_is_an_error_on_its_line() {
     let schema = schema("k:int", columns(&["v"]));
     let many = ",".repeat(3_000_000);
     let pairs = csv_pairs(format!("k,v\n1,a\n{many}\n2,b\n").as_bytes(), &schema);
-    let says = "3000001 fields where the header has 2".to_owned();
+    let says = "3,000,001 fields where the header has 2".to_owned();
     assert_eq!(pairs[1], (3, Err(says.clone())));
     assert!(pairs[0].1.is_ok() && pairs[2].1.is_ok());
     let tabs = |text: String| TsvTable::new(std::io::Cursor::new(text), "test".into(), true);
     let table = Box::new(tabs(format!("k\tv\n{}\n", many.replace(',', "\t"))).unwrap());
     assert_eq!(drain(table.rows(&schema, &[], Round::Exact).unwrap()), [(2, Err(says))]);
 
-    let says = "test line 1: the header has 3000001 columns (the most is 1000000)";
+    let says = "test line 1: the header has 3,000,001 columns (the most is 1,000,000)";
     let wide = std::io::Cursor::new(format!("{many}\n"));
     let csv = CsvFile::new(wide, "test".into(), DELIMITER).err().unwrap();
     let tsv = tabs(many.replace(',', "\t")).err().unwrap();
