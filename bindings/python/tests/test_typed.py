@@ -55,6 +55,23 @@ def test_leading_parts_bound_ranges(flights):
         found(prefix=(5,))
 
 
+def test_a_key_of_one_part_is_a_prefix_of_itself(db):
+    words = db.typed("words", str, str)
+    words["UA"], words["UAL"] = "1", "2"
+    assert [value for _, value in words.range(prefix="UA")] == ["1"]
+
+
+def test_a_store_that_is_only_read_opens_typed(tmp_path):
+    path = tmp_path / "read-only"
+    with cantle.open(path) as db:
+        loaded = db.keyspace("flights")
+        loaded["UA", NOON] = b'{"dest":"IAH"}'
+        loaded.metadata = b'{"cantle":1,"key":[["carrier","text"],["at","time"]],"value":"json"}'
+    with cantle.open(path, read_only=True) as db:
+        assert db.typed("flights", (str, datetime), "json").first()[1] == {"dest": "IAH"}
+        assert b"types" not in db.keyspace("flights").metadata
+
+
 def test_values_of_each_type_come_back(db):
     for number, (kind, values) in enumerate(
         [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union, get_args, get_
 from uuid import UUID
 
 from ._cantle import decode_key, encode_key
-from ._errors import InvalidArgumentError, OptionMismatchError, WrongTypeError
+from ._errors import InvalidArgumentError, OptionMismatchError, ReadOnlyError, WrongTypeError
 from ._keys import Float32
 from .types import Durability
 
@@ -248,6 +248,7 @@ class TypedKeyspace:
                 stop, include_stop = stop + b"\xff", False
         if prefix is not None:
             self._key.encode_leading(prefix)
+            prefix = prefix if isinstance(prefix, tuple) else (prefix,)
         found = self._keyspace.range(
             start,
             stop,
@@ -343,7 +344,11 @@ class TypedKeyspace:
         return {"key": self._key.names, "value": self._value_type, "codec": self._codec}
 
     def _record(self, document: Any) -> None:
-        self._keyspace.metadata = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            self._keyspace.metadata = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        except ReadOnlyError:
+            # Nothing is written, so nothing has to agree with it later.
+            pass
 
     def _mismatch(self, option: str, stored: str, given: str) -> OptionMismatchError:
         message = f"keyspace {self.name!r} was created with {option} {stored!r}, not {given!r}: open it with that, or copy it"
