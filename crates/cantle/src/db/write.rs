@@ -229,15 +229,14 @@ impl Store {
         self.acknowledge(lsn, None).map(|()| true)
     }
 
-    /// Writes an operation on one key if `holds` is true for the key's value; returns `None` if
-    /// not.
+    /// Writes a checked operation on one key if `holds` is true for the key's value; returns `None`
+    /// if not.
     fn write_if(
         &self,
         keyspace: &Arc<KeyspaceInner>,
         ops: &[Op<'_>; 1],
         holds: impl Fn(Option<&[u8]>) -> bool,
     ) -> Result<Option<Option<u64>>> {
-        self.check_ops(keyspace, ops)?;
         self.brake(ops)?;
         self.with_reserve(ops[0].kind == Kind::Delete, || {
             let mut prepared = keyspace.layout.prepare(ops, ReadSet::NONE)?;
@@ -265,6 +264,7 @@ impl Store {
             let ops = [new.as_ref().map_or_else(|| Op::delete(key), |value| Op::put(key, value))];
             // Begun after `change`, which may take any time: closing waits for calls.
             let _call = self.begin_call()?;
+            self.check_ops(keyspace, &ops)?;
             // If the key still has the value that `change` was given, the outcome is as if all had
             // happened now. Otherwise `change` runs again.
             let done = self.write_if(keyspace, &ops, |current| current == old.as_deref())?;
