@@ -10,13 +10,13 @@ pub fn until_done<T>(py: Python<'_>, mut run: impl FnMut() -> PyResult<Option<T>
     if comparator::is_running() {
         return Err(errors::invalid("a comparator cannot use the store that waits for it"));
     }
-    let mut pauses = Pauses::new();
+    let mut pauses = Pauses::default();
     loop {
         if let Some(done) = run()? {
             return Ok(done);
         }
         py.check_signals()?;
-        let pause = pauses.next();
+        let pause = pauses.next_pause();
         py.detach(|| std::thread::sleep(pause));
     }
 }

@@ -15,16 +15,16 @@ pub struct Pauses {
     longest: Duration,
 }
 
-impl Pauses {
+impl Default for Pauses {
     /// Begins with the shortest pause.
-    #[expect(clippy::new_without_default, reason = "a default says nothing about where it begins")]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self { longest: PAUSE_FIRST }
     }
+}
 
+impl Pauses {
     /// The length of the next pause.
-    #[expect(clippy::should_implement_trait, reason = "never ends, and nobody iterates over it")]
-    pub fn next(&mut self) -> Duration {
+    pub fn next_pause(&mut self) -> Duration {
         // Each `RandomState` has other keys.
         let share = RandomState::new().hash_one(0u8) % 1024;
         let pause = self.longest * share as u32 / 1024;
@@ -39,9 +39,9 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest_and_differ() {
-        let mut pauses = Pauses::new();
-        assert!(pauses.next() <= PAUSE_FIRST);
-        let later: Vec<Duration> = (0..200).map(|_| pauses.next()).collect();
+        let mut pauses = Pauses::default();
+        assert!(pauses.next_pause() <= PAUSE_FIRST);
+        let later: Vec<Duration> = (0..200).map(|_| pauses.next_pause()).collect();
         assert!(later.iter().all(|pause| *pause <= PAUSE_LONGEST));
         assert!(later.iter().any(|pause| *pause > PAUSE_LONGEST / 8));
         assert!(later[100..].windows(2).any(|two| two[0] != two[1]));

@@ -57,6 +57,21 @@ impl PairOut {
     }
 }
 
+/// Returns the pair that `find` gives, if there is one.
+///
+/// # Safety
+///
+/// As for [`Out`].
+unsafe fn give(
+    key: (*mut *mut c_char, *mut usize),
+    value: (*mut *mut c_char, *mut usize),
+    find: impl FnOnce() -> Outcome<Option<(Key, Value)>>,
+) -> Outcome<()> {
+    // SAFETY: as above.
+    let out = unsafe { PairOut::new(key, value)? };
+    find()?.iter().try_for_each(|pair| out.set(pair))
+}
+
 /// A value that may be absent.
 ///
 /// # Safety
@@ -85,10 +100,10 @@ pub unsafe extern "C" fn cantle_first(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let target = Target::of(db, keyspace)?;
-            let pair = on!(target, on => on.first())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let target = Target::of(db, keyspace)?;
+                Ok(on!(target, on => on.first())?)
+            })
         })
     }
 }
@@ -111,10 +126,10 @@ pub unsafe extern "C" fn cantle_last(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let target = Target::of(db, keyspace)?;
-            let pair = on!(target, on => on.last())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let target = Target::of(db, keyspace)?;
+                Ok(on!(target, on => on.last())?)
+            })
         })
     }
 }
@@ -139,10 +154,10 @@ pub unsafe extern "C" fn cantle_pop_first(
     unsafe {
         status(error, || {
             callback::check_may_write()?;
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let target = Target::of(db, keyspace)?;
-            let pair = on!(target, on => on.pop_first())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let target = Target::of(db, keyspace)?;
+                Ok(on!(target, on => on.pop_first())?)
+            })
         })
     }
 }
@@ -167,10 +182,10 @@ pub unsafe extern "C" fn cantle_pop_last(
     unsafe {
         status(error, || {
             callback::check_may_write()?;
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let target = Target::of(db, keyspace)?;
-            let pair = on!(target, on => on.pop_last())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let target = Target::of(db, keyspace)?;
+                Ok(on!(target, on => on.pop_last())?)
+            })
         })
     }
 }
@@ -226,10 +241,10 @@ pub unsafe extern "C" fn cantle_transaction_first(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let within = Within::of(transaction, keyspace)?;
-            let pair = within!(within, on => on.first())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let within = Within::of(transaction, keyspace)?;
+                within!(within, on => on.first())
+            })
         })
     }
 }
@@ -251,10 +266,10 @@ pub unsafe extern "C" fn cantle_transaction_last(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let within = Within::of(transaction, keyspace)?;
-            let pair = within!(within, on => on.last())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let within = Within::of(transaction, keyspace)?;
+                within!(within, on => on.last())
+            })
         })
     }
 }
@@ -278,10 +293,10 @@ pub unsafe extern "C" fn cantle_transaction_pop_first(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let within = Within::of(transaction, keyspace)?;
-            let pair = within!(within, on => on.pop_first())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let within = Within::of(transaction, keyspace)?;
+                within!(within, on => on.pop_first())
+            })
         })
     }
 }
@@ -305,10 +320,10 @@ pub unsafe extern "C" fn cantle_transaction_pop_last(
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe {
         status(error, || {
-            let out = PairOut::new((key, key_len), (value, value_len))?;
-            let within = Within::of(transaction, keyspace)?;
-            let pair = within!(within, on => on.pop_last())?;
-            pair.iter().try_for_each(|pair| out.set(pair))
+            give((key, key_len), (value, value_len), || {
+                let within = Within::of(transaction, keyspace)?;
+                within!(within, on => on.pop_last())
+            })
         })
     }
 }

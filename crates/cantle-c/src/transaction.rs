@@ -337,11 +337,11 @@ pub unsafe extern "C" fn cantle_transact(
             callback::check_may_write()?;
             let db = handle::get::<OpenDb>(db)?;
             let run = run.ok_or_else(|| Failure::invalid("the function of the transaction is NULL"))?;
-            let mut pauses = Pauses::new();
+            let mut pauses = Pauses::default();
             loop {
                 let lent = lend(&db, db.db.transaction(), |handle, error| run(user, handle, error))?;
                 match lent.commit() {
-                    Err(error) if error.is_conflict() => std::thread::sleep(pauses.next()),
+                    Err(error) if error.is_conflict() => std::thread::sleep(pauses.next_pause()),
                     done => return Ok(done?),
                 }
             }

@@ -7,6 +7,7 @@ use crate::output::{Output, human_bytes, human_count};
 use crate::seen::Seen;
 use crate::store::StoreArgs;
 use clap::{Args, ValueEnum};
+use prometheus::{is_gauge, is_of_account};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -137,7 +138,7 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
             // An event that has not happened yet needs no line; accounts of memory have lines of
             // their own.
             Number::Count(0) if !is_gauge(&name) || name.starts_with("left_behind") => continue,
-            Number::Count(_) if is_memory(&name) && !GAUGES.contains(&name.as_str()) => continue,
+            Number::Count(_) if is_of_account(&name) => continue,
             Number::Seconds(0.0) if name.ends_with("_total") => continue,
             Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
             Number::Count(count) => human_count(count),
@@ -148,53 +149,9 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
     text
 }
 
-/// Figures that can go down; all others count up from the opening of the store.
-const GAUGES: [&str; 32] = [
-    "live_pairs",
-    "version",
-    "left_behind_records",
-    "left_behind_bytes",
-    "epoch",
-    "open_snapshots",
-    "disk_bytes",
-    "memory_budget",
-    "memory_used",
-    "maintenance_queued",
-    "maintenance_running",
-    "maintenance_checkpoint_waiting",
-    "maintenance_checkpoint_running",
-    "maintenance_seal_waiting",
-    "maintenance_seal_running",
-    "maintenance_level_0_waiting",
-    "maintenance_level_0_running",
-    "maintenance_deep_waiting",
-    "maintenance_deep_running",
-    "maintenance_asked_waiting",
-    "maintenance_asked_running",
-    "regions",
-    "table_bytes",
-    "log_bytes",
-    "unclaimed_bytes",
-    "held_bytes",
-    "live_bytes",
-    "pinned_bytes",
-    "munks",
-    "munk_bytes",
-    "munk_towers",
-    "memory_freed",
-];
-
-/// The figures of an account of the memory budget.
-const ACCOUNT: [&str; 3] = ["floor", "limit", "used"];
-
 /// Figures of memory that are bytes, though their names do not say so.
 fn is_memory(name: &str) -> bool {
-    let is_of_account = || name.rsplit_once('_').is_some_and(|(_, part)| ACCOUNT.contains(&part));
-    name.starts_with("memory_") && (is_of_account() || GAUGES.contains(&name))
-}
-
-fn is_gauge(name: &str) -> bool {
-    GAUGES.contains(&name) || is_memory(name)
+    name.starts_with("memory_") && is_gauge(name)
 }
 
 /// The accounts of the memory budget with what they have taken and may take, in bytes.

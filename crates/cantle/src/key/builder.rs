@@ -24,7 +24,7 @@ use crate::types::error::Result;
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     bytes: Vec<u8>,
-    /// How many sequences are being written whose end is still to come.
+    /// Number of nested sequences that are open: their ends are not written yet.
     depth: usize,
 }
 

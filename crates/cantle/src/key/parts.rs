@@ -45,7 +45,7 @@ pub fn describe(key: &[u8]) -> String {
 #[derive(Debug)]
 pub struct Parts<'a> {
     source: Source<'a>,
-    /// How many parts were read.
+    /// Number of parts that were read.
     count: usize,
 }
 

@@ -76,10 +76,9 @@ macro_rules! tuples {
                     other => Err(PartError::expected("a sequence", &other)),
                 }
             }
-            // Without parts, nothing is read.
-            #[allow(unused_variables, reason = "the tuple without parts reads none")]
-            fn from_parts(parts: &mut Parts<'_>) -> Result<Self, PartError> {
-                Ok(($(parts.read::<$type>()?,)*))
+            // The tuple without parts reads none.
+            fn from_parts(_parts: &mut Parts<'_>) -> Result<Self, PartError> {
+                Ok(($(_parts.read::<$type>()?,)*))
             }
         }
     )+};

@@ -158,9 +158,8 @@ fn add(
     labels: &[(&str, &str)],
     figure: &Figure,
 ) {
-    let found =
-        metrics.iter().find_map(|&(pattern, name, help)| Some((name, help, part(pattern, &figure.name)?)));
     // A figure that the table lacks is not lost: a test fails, and its own name serves.
+    let found = metric(metrics, &figure.name);
     let (name, help, part) = found.unwrap_or((figure.name.as_str(), "Undocumented.", ""));
     let name = format!("cantle_{scope}{name}");
     let label = match name.as_str() {
@@ -183,6 +182,26 @@ fn add(
         Some(family) => family.samples.push(sample),
         None => families.push(Family { name, help, samples: vec![sample] }),
     }
+}
+
+/// The metric of a figure: its name, its help, and the part of the figure's name that becomes a label.
+fn metric<'a>(metrics: &[Metric], name: &'a str) -> Option<(&'static str, &'static str, &'a str)> {
+    metrics.iter().find_map(|&(pattern, metric, help)| Some((metric, help, part(pattern, name)?)))
+}
+
+/// The name of the metric of a figure of the store or of a keyspace.
+fn metric_name(name: &str) -> Option<&'static str> {
+    metric(STORE, name).or_else(|| metric(KEYSPACE, name)).map(|(metric, ..)| metric)
+}
+
+/// True if the figure can go down; all others count up from the opening of the store.
+pub(super) fn is_gauge(name: &str) -> bool {
+    metric_name(name).is_some_and(|metric| !metric.ends_with("_total"))
+}
+
+/// True if the figure is of an account of the memory budget.
+pub(super) fn is_of_account(name: &str) -> bool {
+    metric_name(name).is_some_and(|metric| metric.starts_with("memory_account"))
 }
 
 /// The part of `name` for which the `*` of `pattern` stands; empty for a pattern without one.
