@@ -108,5 +108,5 @@ def test_errors_can_be_pickled(filled):
 
 def test_each_kind_of_error_has_a_documented_class():
     kinds = [kind for kind in vars(cantle).values() if isinstance(kind, type) and issubclass(kind, cantle.Error)]
-    assert len(kinds) == 16
-    assert all(kind.__doc__ for kind in kinds)
+    assert {cantle.AlreadyExistsError, cantle.ClosedError, cantle.Error} <= set(kinds)
+    assert [kind.__name__ for kind in kinds if not kind.__doc__] == []
