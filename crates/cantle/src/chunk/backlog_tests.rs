@@ -3,7 +3,7 @@
 
 use super::Chunks;
 use crate::chunk::test_support::chunks_of;
-use crate::chunk::walk::Walk;
+use crate::chunk::walk::walk;
 use crate::layout::PairCursor;
 use crate::mvcc::KeySpan;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,7 +20,7 @@ use std::time::Duration;
 fn dead_at_head(chunks: &Arc<Chunks>) -> u64 {
     let bounds = Bounds { start: Bound::Unbounded, end: Bound::Unbounded };
     let snapshot = chunks.context.substrate.mvcc.own_snapshot(KeySpan::ALL);
-    let mut walk = Walk::new(chunks.clone(), bounds, snapshot);
+    let mut walk = walk(chunks.clone(), bounds, snapshot);
     assert!(walk.seek_to_first().unwrap());
     drop(walk);
     let view = chunks.index.view();

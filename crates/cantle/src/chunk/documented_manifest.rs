@@ -1,7 +1,7 @@
 //! Builds the example of `docs/format/manifest.md` again: a new store, then its first log and the
 //! checkpoint that makes it durable.
 
-use super::edit::{ChunkEdit, ChunkRecord, FileRecord};
+use super::edit::{ChunkEdit, ChunkRecord};
 use super::factory::Chunk;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
@@ -9,6 +9,7 @@ use crate::layout::factory::LayoutFactory;
 use crate::manifest::{CheckpointEdit, Edit, KeyspaceEdit, SegmentEdit, StartEdit};
 use crate::mvcc::{DeadBatches, EpochBatches, RecoveryTable};
 use crate::records::encode_record;
+use crate::run::record::FileRecord;
 use crate::types::span::Span;
 
 fn append(file: &mut Vec<u8>, edit: &Edit) {

@@ -4,8 +4,8 @@ use crate::chunk::chunk::Chunk;
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::manifest::{Area, AreaFile, LayoutState};
-use crate::run::run::{Dropped, Run, Source};
-use crate::table::TableHandle;
+use crate::run::record::{FileRecord, decode_ids, encode_ids, optional_key, put_optional_key};
+use crate::run::run::Run;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -33,24 +33,6 @@ pub struct ChunkRecord {
     pub files: Vec<FileRecord>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct FileRecord {
-    pub kind: FileKind,
-    pub file: u64,
-    /// The epoch in which the file was created.
-    pub epoch: u64,
-    pub bytes: u64,
-    pub user_bytes: u64,
-    pub stale_bytes: u64,
-    pub large_bytes: u64,
-    pub entries: u64,
-    /// The keys that count, if they are only a part of the chunk's range.
-    pub span: Option<Span>,
-    pub share_bytes: Option<u64>,
-    /// Version and spanning batch of the range delete that dropped the file.
-    pub dropped: Option<(u64, u64)>,
-}
-
 impl ChunkRecord {
     pub fn of(chunk: &Chunk, files: &[Run]) -> Self {
         Self {
@@ -76,139 +58,6 @@ impl ChunkRecord {
         }
         Ok(record)
     }
-}
-
-const TABLE: u8 = 1;
-const SPAN: u8 = 2;
-const SHARE: u8 = 4;
-const DROPPED: u8 = 8;
-
-impl FileRecord {
-    fn of(file: &Run, chunk: &Span) -> Self {
-        let (kind, [bytes, user_bytes, stale_bytes, large_bytes, entries]) = match &file.source {
-            Source::Log(_) => (FileKind::Log, [0; 5]),
-            Source::Table(table) => {
-                let TableHandle { user_bytes, stale_bytes, large_bytes, entries, .. } = **table;
-                (FileKind::Table, [table.file.bytes(), user_bytes, stale_bytes, large_bytes, entries])
-            }
-        };
-        Self {
-            kind,
-            file: file.file().id,
-            epoch: file.file().epoch,
-            bytes,
-            user_bytes,
-            stale_bytes,
-            large_bytes,
-            entries,
-            span: (*file.span != *chunk).then(|| Span::clone(&file.span)),
-            share_bytes: file.share_bytes,
-            dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
-        }
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
-        out.push(
-            flag(self.kind == FileKind::Table, TABLE)
-                | flag(self.span.is_some(), SPAN)
-                | flag(self.share_bytes.is_some(), SHARE)
-                | flag(self.dropped.is_some(), DROPPED),
-        );
-        put_varint(out, self.file);
-        put_varint(out, self.epoch);
-        if self.kind == FileKind::Table {
-            for number in [self.bytes, self.user_bytes, self.stale_bytes, self.large_bytes, self.entries] {
-                put_varint(out, number);
-            }
-        }
-        if let Some(span) = &self.span {
-            put_optional_key(out, span.start.as_ref());
-            put_optional_key(out, span.end.as_ref());
-        }
-        if let Some(share_bytes) = self.share_bytes {
-            put_varint(out, share_bytes);
-        }
-        if let Some((version, batch)) = self.dropped {
-            put_varint(out, version);
-            put_varint(out, batch);
-        }
-    }
-
-    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let flags = decoder.u8()?;
-        if flags & !(TABLE | SPAN | SHARE | DROPPED) != 0 {
-            return Err(Malformed("describes a file in an unknown way"));
-        }
-        let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
-        let mut record = Self {
-            kind,
-            file: decoder.number()?,
-            epoch: decoder.number()?,
-            bytes: 0,
-            user_bytes: 0,
-            stale_bytes: 0,
-            large_bytes: 0,
-            entries: 0,
-            span: None,
-            share_bytes: None,
-            dropped: None,
-        };
-        if kind == FileKind::Table {
-            record.bytes = decoder.size()?;
-            record.user_bytes = decoder.size()?;
-            record.stale_bytes = decoder.size()?;
-            record.large_bytes = decoder.size()?;
-            record.entries = decoder.size()?;
-        }
-        if flags & SPAN != 0 {
-            record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });
-        }
-        if flags & SHARE != 0 {
-            record.share_bytes = Some(decoder.size()?);
-        }
-        if flags & DROPPED != 0 {
-            record.dropped = Some((decoder.number()?, decoder.number()?));
-        }
-        Ok(record)
-    }
-
-    /// The mark as readers use it.
-    pub fn dropped(&self) -> Option<Dropped> {
-        self.dropped.map(|(version, batch)| Dropped { version, batch, cell: None })
-    }
-}
-
-fn put_optional_key(out: &mut Vec<u8>, key: Option<&Bytes>) {
-    match key {
-        None => out.push(0),
-        Some(key) => {
-            put_varint(out, key.len() as u64 + 1);
-            out.extend_from_slice(key);
-        }
-    }
-}
-
-fn optional_key(decoder: &mut Decoder<'_>) -> Result<Option<Bytes>, Malformed> {
-    match decoder.length()? {
-        0 => Ok(None),
-        len => decoder.take(len - 1).map(|key| Some(Bytes::copy_from_slice(key))),
-    }
-}
-
-fn encode_ids(out: &mut Vec<u8>, ids: &[u64]) {
-    put_varint(out, ids.len() as u64);
-    for id in ids {
-        put_varint(out, *id);
-    }
-}
-
-fn decode_ids(decoder: &mut Decoder<'_>) -> Result<Vec<u64>, Malformed> {
-    let mut ids = Vec::new();
-    for _ in 0..decoder.varint()? {
-        ids.push(decoder.number()?);
-    }
-    Ok(ids)
 }
 
 const REPLACE_TAG: u8 = 1;
@@ -302,19 +151,7 @@ impl LayoutState for ChunkMap {
                 }
             }
             ChunkEdit::Log { chunk, file, epoch } => {
-                let record = FileRecord {
-                    kind: FileKind::Log,
-                    file,
-                    epoch,
-                    bytes: 0,
-                    user_bytes: 0,
-                    stale_bytes: 0,
-                    large_bytes: 0,
-                    entries: 0,
-                    span: None,
-                    share_bytes: None,
-                    dropped: None,
-                };
+                let record = FileRecord::log(file, epoch);
                 self.chunks.get_mut(&chunk).ok_or(unknown)?.files.insert(0, record);
             }
             ChunkEdit::Drop { chunks, version, batch } => {

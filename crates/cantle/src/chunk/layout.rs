@@ -9,12 +9,12 @@ use crate::types::bounds::Bounds;
 use crate::types::error::Result;
 
 use super::Chunks;
-use super::approximate;
 use super::chunk::Chunk;
 use super::keyspace::Lent;
 use super::settings::Settings;
-use super::walk::Walk;
+use super::walk::walk;
 use super::write::Write;
+use crate::run::approximate;
 use crate::run::run::Source;
 use bytes::Bytes;
 
@@ -34,7 +34,7 @@ impl Layout for Chunks {
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
         self.context.counters.scans.add(1);
-        Box::new(Walk::new(self, bounds, snapshot))
+        Box::new(walk(self, bounds, snapshot))
     }
 
     fn prepare<'a>(&'a self, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
@@ -46,8 +46,8 @@ impl Layout for Chunks {
         for chunk in self.overlapping(bounds) {
             let funk = chunk.funk.load_full();
             bytes += match chunk.span.is_within(&self.context.order, bounds) {
-                true => approximate::whole(&funk)?,
-                false => self.approximate_part(&funk, bounds)?,
+                true => approximate::whole(&funk.files)?,
+                false => approximate::within(&self.context, &funk.files, bounds)?,
             };
         }
         Ok(bytes)

@@ -37,7 +37,6 @@
 mod ahead_tests;
 #[cfg(test)]
 mod append_tests;
-mod approximate;
 #[cfg(test)]
 mod backlog_tests;
 #[expect(clippy::module_inception, reason = "the layout is named for what it is made of, and so is the file")]

@@ -2,13 +2,10 @@
 
 use super::Chunks;
 use crate::layout::stats::Report;
-use crate::log::op::record::{LogRecord, may_begin};
-use crate::log::segment::Segment;
-use crate::run::run::Source;
+use crate::layout::verify::verify;
 use crate::run::stack::StackSizes;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Release;
-use crate::types::error::{Error, Result};
 use std::collections::HashSet;
 
 impl Chunks {
@@ -21,86 +18,9 @@ impl Chunks {
                 if !seen.insert(file.file().id) {
                     continue;
                 }
-                report.files += 1;
-                report.bytes += file.file().bytes();
-                let verified = match &file.source {
-                    Source::Table(handle) => {
-                        // From the file, not through a table that is open already.
-                        let open = || {
-                            crate::table::Table::open(
-                                handle.file.handle()?,
-                                handle.file.path.clone(),
-                                (context.files.store, handle.file.id),
-                                context.order.clone(),
-                                context.cache.clone(),
-                            )
-                        };
-                        open().and_then(|table| table.verify(&mut |damage| report.damage.push(damage)))
-                    }
-                    Source::Log(segment) => {
-                        self.verify_log(segment, &mut |damage| report.damage.push(damage))
-                    }
-                };
-                match verified {
-                    Ok(entries) => report.entries += entries,
-                    Err(error) => report.damage.push(error),
-                }
+                verify(context, file, report);
             }
         }
-    }
-
-    /// Reads a log from end to end, then through its index.
-    fn verify_log(&self, segment: &Arc<Segment>, damaged: &mut dyn FnMut(Error)) -> Result<u64> {
-        let context = &self.context;
-        let parts = segment.parts(context)?;
-        // The length is read first: later records are not checked, and may not be in the file yet.
-        let len = segment.len();
-        segment.flush()?;
-        let records = crate::records::RecordFile {
-            file: segment.file.handle()?,
-            path: segment.file.path.clone(),
-            header: parts.header,
-        };
-        if len <= crate::format::header::HEADER_BYTES {
-            return Ok(0);
-        }
-        crate::format::header::FileHeader::read(
-            &*records.file,
-            &records.path,
-            crate::format::header::FileKind::Log,
-        )?;
-        let mut scan = records.scan(0, len);
-        let mut entries = 0;
-        loop {
-            let offset = scan.offset();
-            let record = match scan.next() {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(error) if error.is_corruption() => {
-                    damaged(error);
-                    let head = records.head_at(offset, len)?.filter(|head| head.total <= len - offset);
-                    let next = match head {
-                        // There may be more damage directly after it.
-                        Some(head) => offset + head.total,
-                        None => records.head_after(offset + 1, len, may_begin, |_| true)?.unwrap_or(len),
-                    };
-                    scan = records.scan(next, len);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            match LogRecord::decode(record.payload, parts.header.base_version) {
-                Ok(decoded) => entries += u64::from(matches!(decoded, LogRecord::Op(_))),
-                Err(what) => {
-                    let what = format!("a log record {}", what.0);
-                    damaged(Error::corruption(&records.path, offset, what));
-                }
-            }
-        }
-        if scan.offset() != len {
-            return Err(Error::corruption(&records.path, scan.offset(), "the log ends too early"));
-        }
-        Ok(entries)
     }
 
     /// Retires every chunk for good: a thread that would write to one, or append an edit about it

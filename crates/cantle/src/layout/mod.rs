@@ -38,8 +38,10 @@ pub mod factory;
 pub mod kind;
 pub mod options;
 pub mod stats;
+pub mod verify;
 
 use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
+use crate::run::walk::{Areas, Walk};
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
@@ -154,6 +156,38 @@ pub trait PairCursor: Send {
     /// The same pair, owned. It pins nothing but the record or the block that it is in.
     fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
         self.pair().map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
+    }
+}
+
+impl<A: Areas<Area: Send> + Send> PairCursor for Walk<A> {
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.seek_forward(Some(key), false)
+    }
+
+    fn seek_to_first(&mut self) -> Result<bool> {
+        self.seek_forward(None, false)
+    }
+
+    fn seek_to_last(&mut self) -> Result<bool> {
+        self.seek_back(None)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        Walk::next(self)
+    }
+
+    fn prev(&mut self) -> Result<bool> {
+        Walk::prev(self)
+    }
+
+    #[inline]
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        Walk::pair(self)
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        Walk::owned_pair(self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gets: looking up one key in a stack of runs, through the indexes of its logs and tables.
 
-use super::run::Source;
+use super::run::{Run, Source};
 use super::stack::RunStack;
 use crate::block::BlockCursor;
 use crate::format::codec::Decoder;
@@ -45,36 +45,47 @@ pub enum Served {
 impl RunStack {
     /// Looks up `key`, which has this hash, at version `at`, in the newest source first.
     pub fn get(&self, env: &RunEnv, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
-        let counters = &env.counters;
-        let begun = now();
-        for file in &self.files {
-            if !file.span.contains(&env.order, key) || !file.is_visible(at) {
-                continue;
-            }
-            let found = match &file.source {
-                Source::Log(segment) => get_in_log(env, segment, key, hash, at)?,
-                Source::Table(table) => {
-                    get_in_table(env, table, key, hash, at)?.map(|found| (found, Served::Table))
-                }
-            };
-            if let Some((found, served)) = found {
-                let value = match found {
-                    Found::Value(value) => Some(value),
-                    Found::Deleted => None,
-                };
-                let counter = match (&value, served) {
-                    (None, _) => &counters.gets_absent,
-                    (_, Served::LogMemory) => &counters.gets_log_memory,
-                    (_, Served::LogIndex) => &counters.gets_log_index,
-                    (_, Served::Table) => &counters.gets_table,
-                };
-                counter.add_since(begun);
-                return Ok(Answer { value, served: Some(served) });
-            }
-        }
-        counters.gets_absent.add_since(begun);
-        Ok(Answer { value: None, served: None })
+        get(env, self.files.iter(), key, hash, at)
     }
+}
+
+/// Looks up `key`, which has this hash, at version `at`, in runs of which the newest comes first.
+pub fn get<'a>(
+    env: &RunEnv,
+    runs: impl Iterator<Item = &'a Run>,
+    key: &[u8],
+    hash: u64,
+    at: u64,
+) -> Result<Answer> {
+    let counters = &env.counters;
+    let begun = now();
+    for file in runs {
+        if !file.span.contains(&env.order, key) || !file.is_visible(at) {
+            continue;
+        }
+        let found = match &file.source {
+            Source::Log(segment) => get_in_log(env, segment, key, hash, at)?,
+            Source::Table(table) => {
+                get_in_table(env, table, key, hash, at)?.map(|found| (found, Served::Table))
+            }
+        };
+        if let Some((found, served)) = found {
+            let value = match found {
+                Found::Value(value) => Some(value),
+                Found::Deleted => None,
+            };
+            let counter = match (&value, served) {
+                (None, _) => &counters.gets_absent,
+                (_, Served::LogMemory) => &counters.gets_log_memory,
+                (_, Served::LogIndex) => &counters.gets_log_index,
+                (_, Served::Table) => &counters.gets_table,
+            };
+            counter.add_since(begun);
+            return Ok(Answer { value, served: Some(served) });
+        }
+    }
+    counters.gets_absent.add_since(begun);
+    Ok(Answer { value: None, served: None })
 }
 
 /// Offset in the log of the newest of `tombstones` that covers `key` and counts at `at`.

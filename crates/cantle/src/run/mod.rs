@@ -6,6 +6,7 @@
 //! entries that a merge keeps to tables, cut where neighbouring keys share the fewest leading bytes
 //! ([`cut`]).
 
+pub mod approximate;
 pub mod changed;
 pub mod cut;
 mod deleted_stretches;
@@ -13,6 +14,7 @@ pub mod env;
 pub mod get;
 pub mod held;
 pub mod merged;
+pub mod record;
 pub mod retain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub mod run;
@@ -20,4 +22,5 @@ pub mod stack;
 #[cfg(test)]
 mod tests;
 pub mod visible;
+pub mod walk;
 pub mod writer;

@@ -9,6 +9,7 @@ use crate::chunk::replaced::Written;
 use crate::layout::{Op, Pressure};
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::segment::Segment;
+use crate::run::approximate;
 use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -120,7 +121,7 @@ impl Chunks {
     fn estimate_deleted(&self, chunk: &Chunk, bounds: &Bounds) {
         let funk = chunk.funk.load();
         let Some(Source::Log(segment)) = funk.files.first().map(|file| &file.source) else { return };
-        match self.approximate_part(&funk, bounds) {
+        match approximate::within(&self.context, &funk.files, bounds) {
             Ok(bytes) => {
                 let key = chunk.span.start.clone().unwrap_or_default();
                 self.add_replaced(&key, segment, bytes, None);

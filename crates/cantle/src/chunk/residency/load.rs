@@ -22,7 +22,7 @@ use crate::chunk::Chunks;
 use crate::chunk::chunk::{Chunk, ChunkWriter};
 use crate::chunk::munk::{Munk, MunkBuilder, record_bytes_of, room_for};
 use crate::chunk::residency::popularity::live;
-use crate::chunk::walk::Walk;
+use crate::chunk::walk::walk;
 use crate::layout::PairCursor;
 use crate::log::index::memory_part::MemoryHit;
 use crate::log::segment::Segment;
@@ -331,7 +331,7 @@ impl Chunks {
             let bounds =
                 Bounds { start: Bound::Included(chunk.writer.lock().take_deleted()), end: Bound::Unbounded };
             let snapshot = chunks.context.substrate.mvcc.own_snapshot(KeySpan::ALL);
-            if let Err(error) = Walk::new(chunks.clone(), bounds, snapshot).seek_to_first() {
+            if let Err(error) = walk(chunks.clone(), bounds, snapshot).seek_to_first() {
                 tracing::debug!(%error, "cannot look for deleted keys");
             }
         });
