@@ -8,6 +8,13 @@ pub trait Tuned: Sized {
     /// layout has it.
     #[must_use]
     fn with(self, name: &str, value: impl Display) -> Self;
+    /// Sets the length of regions in bytes, if the layout has regions, and of logs in proportion.
+    #[must_use]
+    fn with_regions(self, bytes: u64) -> Self {
+        self.with("chunk_bytes", bytes)
+            .with("guard_bytes", bytes)
+            .with("generation_bytes", (bytes / 4).max(4 << 10))
+    }
 }
 
 impl Tuned for LayoutOptions {
@@ -28,7 +35,7 @@ pub fn options(kind: LayoutKind, as_published: bool) -> LayoutOptions {
 
 /// Keyspace options with small regions, if the layout has regions, so that few data make several.
 pub fn small_regions(kind: LayoutKind) -> KeyspaceOptions {
-    KeyspaceOptions::new().layout(LayoutOptions::from(kind).with("chunk_bytes", 64 << 10))
+    KeyspaceOptions::new().layout(LayoutOptions::from(kind).with_regions(64 << 10))
 }
 
 pub trait OfChunk {

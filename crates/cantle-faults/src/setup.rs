@@ -51,7 +51,7 @@ impl Setup {
 
     pub fn keyspace(&self) -> KeyspaceOptions {
         let layout = layouts::options(self.layout, self.as_published)
-            .with("chunk_bytes", self.chunk_bytes)
+            .with_regions(self.chunk_bytes)
             .with("log_bytes", self.log_bytes)
             .with("munk_log_bytes", self.log_bytes)
             .with("filter_partitions", 4);

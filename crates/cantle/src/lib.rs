@@ -125,12 +125,16 @@ mod chunk;
 mod db;
 mod files;
 mod filter;
+#[cfg(feature = "labs")]
+mod flsm;
 mod format;
 mod journal;
 pub mod key;
 mod layout;
 mod layouts;
 mod log;
+#[cfg(feature = "labs")]
+mod lsm;
 mod maintenance;
 mod manifest;
 mod memory;

@@ -82,7 +82,7 @@ impl Plan {
     }
 
     fn keyspace(&self) -> KeyspaceOptions {
-        KeyspaceOptions::new().layout(LayoutOptions::from(self.layout).with("chunk_bytes", self.region_bytes))
+        KeyspaceOptions::new().layout(LayoutOptions::from(self.layout).with_regions(self.region_bytes))
     }
 
     fn open(&self, disk: Arc<dyn Vfs>, resources: &Resources) -> Db {

@@ -17,7 +17,6 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::{RunStack, StackSizes};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
-use crate::table::{Pinned, TableHandle};
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -113,23 +112,9 @@ impl Opener<'_> {
         let Self { context, segments, outlived, files } = self;
         let substrate = &context.substrate;
         files.entry(record.file).or_insert_with(|| match record.kind {
-            FileKind::Table => Source::Table(Arc::new(TableHandle {
-                file: substrate.files.adopt(
-                    FileKind::Table,
-                    record.file,
-                    context.keyspace,
-                    record.epoch,
-                    record.bytes,
-                ),
-                user_bytes: record.user_bytes,
-                stale_bytes: record.stale_bytes,
-                large_bytes: record.large_bytes,
-                entries: record.entries,
-                base_version: 0,
-                pinned_below: 0,
-                newest_version: 0,
-                description: Pinned::default(),
-            })),
+            FileKind::Table => {
+                Source::Table(Arc::new(record.adopt_table(&substrate.files, context.keyspace)))
+            }
             _ => {
                 let log = (record.file, record.epoch);
                 Source::Log(substrate.adopt_log(&context.log, log, segments, *outlived))

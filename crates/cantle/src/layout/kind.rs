@@ -11,6 +11,10 @@ pub enum LayoutKind {
     /// and hot ranges; the best all-rounder.
     #[default]
     Chunk,
+    /// PebblesDB: levels of guards, to which merges append fragments. Not complete yet.
+    #[cfg(feature = "labs")]
+    #[doc(hidden)]
+    Flsm,
     /// A sorted map rebuilt from logs. The labs test with it that layouts are exchangeable.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
@@ -22,6 +26,8 @@ impl LayoutKind {
     pub const ALL: &[Self] = &[
         Self::Chunk,
         #[cfg(feature = "labs")]
+        Self::Flsm,
+        #[cfg(feature = "labs")]
         Self::Tiny,
     ];
 
@@ -29,6 +35,8 @@ impl LayoutKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Chunk => "chunk",
+            #[cfg(feature = "labs")]
+            Self::Flsm => "flsm",
             #[cfg(feature = "labs")]
             Self::Tiny => "tiny",
         }
@@ -38,6 +46,8 @@ impl LayoutKind {
     pub fn regions(self) -> &'static str {
         match self {
             Self::Chunk => "chunks",
+            #[cfg(feature = "labs")]
+            Self::Flsm => "guards",
             #[cfg(feature = "labs")]
             Self::Tiny => "ranges",
         }
@@ -54,6 +64,13 @@ impl LayoutKind {
                 shares_logs: false,
             },
             #[cfg(feature = "labs")]
+            Self::Flsm => Capabilities {
+                frees_space: false,
+                bounds_memory: false,
+                loads_ranges: false,
+                shares_logs: true,
+            },
+            #[cfg(feature = "labs")]
             Self::Tiny => Capabilities {
                 frees_space: false,
                 bounds_memory: false,
@@ -67,6 +84,8 @@ impl LayoutKind {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Chunk => 1,
+            #[cfg(feature = "labs")]
+            Self::Flsm => 2,
             #[cfg(feature = "labs")]
             Self::Tiny => 255,
         }

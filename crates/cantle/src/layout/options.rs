@@ -20,6 +20,10 @@ use std::str::FromStr;
 pub enum LayoutOptions {
     /// EvenDB/YoDB.
     Chunk(ChunkOptions),
+    /// PebblesDB.
+    #[cfg(feature = "labs")]
+    #[doc(hidden)]
+    Flsm(FlsmOptions),
     /// The layout of the labs, without options.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
@@ -32,6 +36,8 @@ impl LayoutOptions {
         match self {
             Self::Chunk(_) => LayoutKind::Chunk,
             #[cfg(feature = "labs")]
+            Self::Flsm(_) => LayoutKind::Flsm,
+            #[cfg(feature = "labs")]
             Self::Tiny => LayoutKind::Tiny,
         }
     }
@@ -40,6 +46,8 @@ impl LayoutOptions {
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Chunk(options) => options.check(),
+            #[cfg(feature = "labs")]
+            Self::Flsm(options) => options.check(),
             #[cfg(feature = "labs")]
             Self::Tiny => Ok(()),
         }
@@ -52,6 +60,8 @@ impl LayoutOptions {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::as_published()),
             #[cfg(feature = "labs")]
+            LayoutKind::Flsm => Self::Flsm(FlsmOptions::default()),
+            #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
         }
     }
@@ -61,7 +71,16 @@ impl LayoutOptions {
         match self {
             Self::Chunk(options) => Some(options),
             #[cfg(feature = "labs")]
-            Self::Tiny => None,
+            Self::Flsm(_) | Self::Tiny => None,
+        }
+    }
+
+    /// The options of `flsm`, if that is the layout.
+    #[cfg(feature = "labs")]
+    pub(crate) fn of_flsm(&self) -> Option<FlsmOptions> {
+        match self {
+            Self::Flsm(options) => Some(options.clone()),
+            Self::Chunk(_) | Self::Tiny => None,
         }
     }
 
@@ -69,6 +88,8 @@ impl LayoutOptions {
     pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
         match &mut self {
             Self::Chunk(options) => options.set(name, value)?,
+            #[cfg(feature = "labs")]
+            Self::Flsm(options) => options.set(name, value)?,
             #[cfg(feature = "labs")]
             Self::Tiny => return Err(unknown(LayoutKind::Tiny, name, &[])),
         }
@@ -86,6 +107,8 @@ impl From<LayoutKind> for LayoutOptions {
     fn from(kind: LayoutKind) -> Self {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::default()),
+            #[cfg(feature = "labs")]
+            LayoutKind::Flsm => Self::Flsm(FlsmOptions::default()),
             #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
         }
@@ -272,6 +295,84 @@ impl ChunkOptions {
         }
         if self.log_bytes.is_some_and(|bytes| bytes < Self::LOG_BYTES_MIN) {
             return invalid("log_bytes is below 4 KiB".into());
+        }
+        Ok(())
+    }
+}
+
+/// Options of the layout `flsm` (PebblesDB).
+#[cfg(feature = "labs")]
+#[doc(hidden)]
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlsmOptions {
+    pub(crate) generation_bytes: Option<u64>,
+    pub(crate) guard_bytes: u64,
+    pub(crate) max_sstables_per_guard: u32,
+}
+
+#[cfg(feature = "labs")]
+impl Default for FlsmOptions {
+    fn default() -> Self {
+        Self { generation_bytes: None, guard_bytes: 16 << 20, max_sstables_per_guard: 6 }
+    }
+}
+
+#[cfg(feature = "labs")]
+impl FlsmOptions {
+    const NAMES: &[&str] = &["generation_bytes", "guard_bytes", "max_sstables_per_guard"];
+    const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
+    const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
+    const MAX_SSTABLES_PER_GUARD: RangeInclusive<u32> = 1..=64;
+
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The length in bytes at which a log is full, and the next one begins; 4 KiB to 1 GiB. Default:
+    /// a 24th of the memory budget, from 1 to 16 MiB.
+    pub fn generation_bytes(mut self, bytes: u64) -> Self {
+        self.generation_bytes = Some(bytes);
+        self
+    }
+
+    /// The target length in bytes of the tables of the last level, and so of its guards; 4 KiB to
+    /// 1 GiB. Default: 16 MiB.
+    pub fn guard_bytes(mut self, bytes: u64) -> Self {
+        self.guard_bytes = bytes;
+        self
+    }
+
+    /// The maximum number of tables of a guard before some of them are merged (PebblesDB §3.5); 1 to
+    /// 64. Default: 6. Fewer make reads faster, more make writes cheaper.
+    pub fn max_sstables_per_guard(mut self, tables: u32) -> Self {
+        self.max_sstables_per_guard = tables;
+        self
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "generation_bytes" => self.generation_bytes = Some(bytes(name, value)?),
+            "guard_bytes" => self.guard_bytes = bytes(name, value)?,
+            "max_sstables_per_guard" => self.max_sstables_per_guard = parse(name, value)?,
+            _ => return Err(unknown(LayoutKind::Flsm, name, Self::NAMES)),
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |what: String| Err(Error::InvalidArgument(what));
+        if let Some(bytes) = self.generation_bytes.filter(|bytes| !Self::GENERATION_BYTES.contains(bytes)) {
+            return invalid(format!("generation_bytes of {bytes} is outside 4 KiB to 1 GiB"));
+        }
+        if !Self::GUARD_BYTES.contains(&self.guard_bytes) {
+            return invalid(format!("guard_bytes of {} is outside 4 KiB to 1 GiB", self.guard_bytes));
+        }
+        if !Self::MAX_SSTABLES_PER_GUARD.contains(&self.max_sstables_per_guard) {
+            return invalid(format!(
+                "max_sstables_per_guard of {} is outside 1 to 64",
+                self.max_sstables_per_guard
+            ));
         }
         Ok(())
     }

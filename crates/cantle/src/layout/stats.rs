@@ -116,7 +116,7 @@ impl KeyspaceStats {
         match &self.of_layout {
             LayoutStats::Chunk(stats) => Some(stats),
             #[cfg(feature = "labs")]
-            LayoutStats::Tiny => None,
+            LayoutStats::Flsm(_) | LayoutStats::Tiny => None,
         }
     }
 
@@ -133,6 +133,10 @@ impl KeyspaceStats {
 pub enum LayoutStats {
     /// EvenDB/YoDB.
     Chunk(ChunkStats),
+    /// PebblesDB.
+    #[cfg(feature = "labs")]
+    #[doc(hidden)]
+    Flsm(FlsmStats),
     /// The labs' layout has no statistics of its own.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
@@ -189,6 +193,31 @@ pub struct ChunkStats {
     pub merges: u64,
     /// Number of chunks that range deletes dropped whole.
     pub chunks_dropped: u64,
+}
+
+/// Counters and sizes of a keyspace in the layout `flsm`.
+#[cfg(feature = "labs")]
+#[doc(hidden)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct FlsmStats {
+    /// Bytes of logs that are not indexed on disk yet.
+    pub generation_bytes: u64,
+    /// Number of generations whose index was written to disk, since opening.
+    pub generations_sealed: u64,
+    /// Number of logs in level 0.
+    pub level0_logs: u64,
+    /// Number of levels below level 0.
+    pub levels: u64,
+    /// Number of guards without a table.
+    pub guards_empty: u64,
+    /// Number of tables of the guard that has most of them.
+    pub guard_tables_most: u64,
+    /// Number of merges finished since opening.
+    pub merges: u64,
+    /// Bytes read by those merges.
+    pub merged_bytes: u64,
 }
 
 /// One key range of a keyspace that its layout manages: a chunk of `chunk`.

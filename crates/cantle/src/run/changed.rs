@@ -21,7 +21,7 @@ use crate::table::{TableGet, TableHandle};
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
-use crate::types::span::{Span, contains, intersect_bounds, is_empty_range};
+use crate::types::span::{contains, intersect_bounds, is_empty_range};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -108,7 +108,7 @@ pub fn span_changed(env: &Arc<RunEnv>, funk: &RunStack, span: &Bounds, since: u6
     let order = &env.order;
     let overlaps = |file: &Run| file.may_be_newer(since) && file.span.overlaps(order, span);
     if let Some(file) = funk.files.iter().find(|file| file.dropped.is_some() && overlaps(file)) {
-        return Ok(Some(intersect_bounds(order, span, &bounds_of(&file.span))));
+        return Ok(Some(intersect_bounds(order, span, &file.span.bounds())));
     }
     for file in funk.files.iter().filter(|file| overlaps(file)) {
         if let Source::Log(segment) = &file.source {
@@ -143,18 +143,12 @@ fn is_before_start(order: &KeyOrder, span: &Bounds, key: &[u8]) -> bool {
     matches!(&span.start, Bound::Excluded(start) if order.compare(key, start) == Ordering::Equal)
 }
 
-fn bounds_of(span: &Span) -> Bounds {
-    let start = span.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
-    let end = span.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
-    Bounds { start, end }
-}
-
 impl Merged {
     /// The part of `span` that a range delete has deleted after `since`, if there is one.
     fn deleted_since(&self, span: &Bounds, since: u64) -> Option<Bounds> {
         let order = self.order();
         self.range_deletes().filter(|(_, delete)| delete.version > since).find_map(|(file_span, delete)| {
-            let deleted = intersect_bounds(order, &delete.bounds, &bounds_of(file_span));
+            let deleted = intersect_bounds(order, &delete.bounds, &file_span.bounds());
             let deleted = intersect_bounds(order, span, &deleted);
             (!is_empty_range(order, &deleted)).then_some(deleted)
         })

@@ -1,9 +1,11 @@
 //! Runs in the edits of a manifest.
 
 use super::run::{Dropped, Run, Source};
+use crate::files::Files;
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
-use crate::table::TableHandle;
+use crate::sync::Arc;
+use crate::table::{Pinned, TableHandle};
 use crate::types::span::Span;
 use bytes::Bytes;
 
@@ -69,6 +71,21 @@ impl FileRecord {
             span: (*file.span != *area).then(|| Span::clone(&file.span)),
             share_bytes: file.share_bytes,
             dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
+        }
+    }
+
+    /// The table of an earlier opening. Nothing is read.
+    pub fn adopt_table(&self, files: &Arc<Files>, keyspace: u32) -> TableHandle {
+        TableHandle {
+            file: files.adopt(FileKind::Table, self.file, keyspace, self.epoch, self.bytes),
+            user_bytes: self.user_bytes,
+            stale_bytes: self.stale_bytes,
+            large_bytes: self.large_bytes,
+            entries: self.entries,
+            base_version: 0,
+            pinned_below: 0,
+            newest_version: 0,
+            description: Pinned::default(),
         }
     }
 

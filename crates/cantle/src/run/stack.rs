@@ -53,6 +53,18 @@ impl StackSizes {
     }
 }
 
+impl StackSizes {
+    /// Bytes of keys and values that are not known to be garbage.
+    pub fn live_bytes(&self) -> u64 {
+        self.user_bytes.saturating_sub(self.garbage_bytes)
+    }
+
+    /// Estimated number of puts that are not garbage.
+    pub fn live_pairs(&self) -> u64 {
+        (self.entries as f64 * (self.live_bytes() as f64 / self.user_bytes.max(1) as f64)) as u64
+    }
+}
+
 impl RunStack {
     pub fn logs(&self) -> impl Iterator<Item = &Arc<Segment>> {
         self.files.iter().filter_map(Run::log)

@@ -49,6 +49,13 @@ impl Span {
         }
     }
 
+    /// The same keys as bounds.
+    pub fn bounds(&self) -> Bounds {
+        let start = self.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+        let end = self.end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
+        Bounds { start, end }
+    }
+
     /// True if every key of the span lies within `bounds`.
     pub fn is_within(&self, order: &KeyOrder, bounds: &Bounds) -> bool {
         let from_start = match (&bounds.start, &self.start) {

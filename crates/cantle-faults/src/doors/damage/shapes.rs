@@ -53,7 +53,7 @@ fn shared() -> Resources {
 }
 
 fn keyspace(layout: LayoutKind, compression: Compression) -> KeyspaceOptions {
-    let layout = LayoutOptions::from(layout).with("chunk_bytes", 64 << 10).with("log_bytes", 256 << 10);
+    let layout = LayoutOptions::from(layout).with_regions(64 << 10).with("log_bytes", 256 << 10);
     KeyspaceOptions::new().layout(layout.with("filter_partitions", 2)).compression(compression)
 }
 

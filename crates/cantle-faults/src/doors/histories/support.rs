@@ -39,14 +39,14 @@ pub fn keyspace(layout: LayoutOptions) -> KeyspaceOptions {
 
 /// The layout under test; chunks of 64 KiB.
 pub fn layout(visit: &Visit) -> LayoutOptions {
-    LayoutOptions::from(visit.layout).with("chunk_bytes", 64 << 10)
+    LayoutOptions::from(visit.layout).with_regions(64 << 10)
 }
 
 /// Chunks of 64 KiB that are rebalanced after every few writes, and frequent checkpoints.
 pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options {
     let log_bytes = [4 << 10, 16 << 10, 48 << 10][rng.below(3) as usize];
     // Some stores search their logs linearly.
-    let layout = layouts::options(visit.layout, rng.below(8) == 0).with("chunk_bytes", 64 << 10);
+    let layout = layouts::options(visit.layout, rng.below(8) == 0).with_regions(64 << 10);
     let layout = layout.with("log_bytes", log_bytes).with("munk_log_bytes", log_bytes);
     let keyspace = KeyspaceOptions::new().layout(layout);
     Options::new()

@@ -48,7 +48,7 @@ impl Tuning {
         let filter_partitions = pick(&[1, 4, 16, 64]) as u32;
         let space_amplification = pick(&[5, 6, 8]) as f64 / 4.0;
         let mut layout = layouts::options(self.layout, pick(&[0, 1, 1, 1, 1]) == 0)
-            .with("chunk_bytes", self.chunk_bytes())
+            .with_regions(self.chunk_bytes())
             .with("filter_partitions", filter_partitions)
             .with("munks", pick(&[0, 1, 1, 1, 1, 1]) == 1);
         let write_buffer = pick(&[0, 1, 1]) == 1;

@@ -124,7 +124,7 @@ impl Tuning {
 
     fn options(&self, layout: LayoutKind) -> KeyspaceOptions {
         let mut layout = layouts::options(layout, self.as_published)
-            .with("chunk_bytes", self.chunk_bytes)
+            .with_regions(self.chunk_bytes)
             .with("filter_partitions", self.filter_partitions)
             .with("munks", self.munks)
             .with("recent_appends", self.recent_appends);

@@ -1,0 +1,76 @@
+//! The layout's entry in the list of layouts.
+
+use super::levels::Levels;
+use crate::layout::Layout;
+use crate::layout::factory::{LayoutFactory, OpenKeyspace};
+use crate::layout::kind::LayoutKind;
+use crate::layout::options::{FlsmOptions, Settings};
+use crate::layout::stats::{FlsmStats, KeyspaceStats, LayoutStats};
+use crate::lsm::keyspace::{Counters, Limits, Lsm};
+use crate::lsm::layout::Named;
+use crate::lsm::shape::Rules;
+use crate::lsm::state::{Edit, GroupRecord, State};
+use crate::manifest::LayoutState;
+use crate::sync::Arc;
+use crate::sync::counter::Counter;
+use crate::types::error::Result;
+
+pub struct Flsm;
+
+/// Part of the memory budget for the logs that are not indexed on disk, as a divisor; and number of
+/// generations that share it.
+const WRITE_FRACTION: u64 = 4;
+const WRITE_GENERATIONS: u64 = 6;
+const GENERATION_BYTES_MIN: u64 = 1 << 20;
+/// Two generations are the most that an opening after a kill may have to load: 32 MiB.
+const GENERATION_BYTES_MAX: u64 = 16 << 20;
+
+impl LayoutFactory for Flsm {
+    fn kind(&self) -> LayoutKind {
+        LayoutKind::Flsm
+    }
+
+    fn state(&self) -> Box<dyn LayoutState> {
+        Box::<State>::default()
+    }
+
+    /// One level, with a guard for all keys.
+    fn first_edits(&self) -> Vec<Vec<u8>> {
+        let sentinel = GroupRecord { id: 1, level: 1, start: None, files: Vec::new() };
+        vec![Edit::Merge { logs: Vec::new(), removed: Vec::new(), added: vec![sentinel] }.encode()]
+    }
+
+    fn open(&self, keyspace: OpenKeyspace<'_>) -> Result<Arc<dyn Layout>> {
+        let limits = Levels::limits(&keyspace.settings, keyspace.substrate.budget.total_bytes);
+        Ok(Lsm::<Levels>::open(keyspace, limits)?)
+    }
+}
+
+impl Named for Levels {
+    fn limits(settings: &Settings, budget_bytes: u64) -> Limits {
+        let own: FlsmOptions = settings.layout.of_flsm().unwrap_or_default();
+        let share = budget_bytes / WRITE_FRACTION / WRITE_GENERATIONS;
+        let by_budget = share.clamp(GENERATION_BYTES_MIN, GENERATION_BYTES_MAX);
+        Limits {
+            generation_bytes: own.generation_bytes.unwrap_or(by_budget),
+            rules: Rules { table_bytes: own.guard_bytes, runs_max: own.max_sstables_per_guard as usize },
+        }
+    }
+
+    fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {
+        stats.layout = LayoutKind::Flsm;
+        let view = lsm.view();
+        let counters = lsm.counters.peek();
+        let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
+        stats.of_layout = LayoutStats::Flsm(FlsmStats {
+            generation_bytes: lsm.generation_bytes(),
+            generations_sealed: of(|counters| &counters.generations_sealed),
+            level0_logs: view.logs.len() as u64,
+            levels: view.shape.levels.len() as u64,
+            guards_empty: view.shape.guards().filter(|guard| guard.runs.is_empty()).count() as u64,
+            guard_tables_most: view.shape.guards().map(|guard| guard.runs.len()).max().unwrap_or(0) as u64,
+            merges: of(|counters| &counters.merges),
+            merged_bytes: of(|counters| &counters.merged_bytes),
+        });
+    }
+}

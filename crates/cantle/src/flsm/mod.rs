@@ -1,0 +1,14 @@
+//! The layout `flsm`: PebblesDB's fragmented log-structured merge tree, as a policy of `lsm`.
+//!
+//! *Guards* divide the keys of a level into disjoint spans; the tables of a guard may overlap
+//! (PebblesDB §3.1). A merge writes *fragments*: it appends a table to each guard of the next level
+//! that its keys belong to, and rewrites nothing there (§3.4). The first guard of a level has no
+//! smallest key: it is the paper's *sentinel*.
+//!
+//! Guards are chosen from the data: when all tables of a guard of the last level are merged, the
+//! output is cut where neighbouring keys share the fewest leading bytes, and each part becomes a
+//! guard.
+
+pub mod factory;
+mod levels;
+mod pick;

@@ -1,0 +1,98 @@
+//! The stretches of a keyspace as areas of a walk.
+
+use super::keyspace::Lsm;
+use super::shape::{Shape, Stretch};
+use crate::mvcc::SnapshotGuard;
+use crate::run::merged::Merged;
+use crate::run::walk::{Area, Areas, MergedPairs, Walk};
+use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
+use bytes::Bytes;
+
+/// The stretches of a keyspace, as a snapshot sees them.
+pub struct Stretches<S> {
+    lsm: Arc<Lsm<S>>,
+    snapshot: SnapshotGuard,
+}
+
+/// The stretch at the cursor's position.
+pub struct OpenStretch {
+    span: Span,
+    pairs: Box<MergedPairs>,
+}
+
+impl<S: Shape> Stretches<S> {
+    fn open(&self, stretch_of: impl FnOnce(&S, &KeyOrder) -> Stretch) -> Result<OpenStretch> {
+        let at = self.snapshot.version();
+        // Everything that the snapshot sees is in the present view: it was written before.
+        let view = self.lsm.view.load_full();
+        let stretch = stretch_of(&view.shape, self.order());
+        let merged =
+            Merged::new(&self.lsm.env, &view.stack_of(&stretch), false, |run: &_| run.is_visible(at))?;
+        Ok(OpenStretch { span: stretch.span, pairs: Box::new(MergedPairs::new(merged, at)) })
+    }
+}
+
+impl<S: Shape> Areas for Stretches<S> {
+    type Area = OpenStretch;
+
+    fn order(&self) -> &KeyOrder {
+        &self.lsm.env.order
+    }
+
+    fn area_at(&self, key: Option<&[u8]>) -> Result<OpenStretch> {
+        self.open(|shape, order| shape.stretch_at(order, key))
+    }
+
+    fn area_before(&self, key: Option<&[u8]>) -> Result<OpenStretch> {
+        self.open(|shape, order| shape.stretch_before(order, key))
+    }
+}
+
+impl Area for OpenStretch {
+    fn span(&self) -> &Span {
+        &self.span
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.pairs.seek(key)
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.pairs.seek_before(key)
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.pairs.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.pairs.seek_to_last()
+    }
+
+    #[inline]
+    fn take(&mut self, forward: bool) -> Result<bool> {
+        self.pairs.take(forward)
+    }
+
+    fn turn_back(&mut self, key: &[u8]) -> Result<()> {
+        self.pairs.seek_before(key)
+    }
+
+    #[inline]
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.pairs.pair()
+    }
+
+    fn owned_pair(&self) -> Option<(Bytes, Bytes)> {
+        self.pairs.owned_pair()
+    }
+}
+
+/// A cursor over the pairs of a keyspace within bounds, at one snapshot.
+pub fn walk<S: Shape>(lsm: Arc<Lsm<S>>, bounds: Bounds, snapshot: SnapshotGuard) -> Walk<Stretches<S>> {
+    Walk::new(Stretches { lsm, snapshot }, bounds)
+}

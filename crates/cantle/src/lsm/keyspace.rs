@@ -1,0 +1,124 @@
+//! The keyspace: its view, the changes of it, and gets.
+
+use super::shape::{Rules, Shape};
+use super::view::{LogGeneration, View};
+use crate::filter::bloom;
+use crate::mvcc::key_locks::KeyLocks;
+use crate::run::env::RunEnv;
+use crate::run::get::get;
+use crate::run::run::{Run, Source};
+use crate::substrate::Substrate;
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use crate::sync::counter::Counter;
+use crate::sync::on_use::OnUse;
+use crate::sync::{Arc, Mutex};
+use crate::types::error::Result;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use crossbeam_utils::atomic::AtomicCell;
+use std::sync::Weak;
+
+/// Counters of one keyspace since opening.
+#[derive(Default)]
+pub struct Counters {
+    pub user_bytes_written: Counter,
+    pub writes: Counter,
+    pub gets: Counter,
+    pub scans: Counter,
+    pub generations_sealed: Counter,
+    pub merges: Counter,
+    pub merged_bytes: Counter,
+    pub edits_refused: Counter,
+}
+
+/// Sizes of a keyspace, from its options and the memory budget.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Length in bytes of a log at which its generation is full.
+    pub generation_bytes: u64,
+    pub rules: Rules,
+}
+
+/// A keyspace over the engine, with the tables placed by `S`.
+pub struct Lsm<S> {
+    /// For jobs that outlive the call that starts them.
+    pub(super) this: Weak<Self>,
+    pub env: Arc<RunEnv>,
+    pub substrate: Arc<Substrate>,
+    pub(super) locks: KeyLocks,
+    pub(super) view: ArcSwap<View<S>>,
+    pub(super) changes: Mutex<Changes>,
+    pub limits: AtomicCell<Limits>,
+    pub counters: OnUse<Counters>,
+    pub(super) jobs: Jobs,
+}
+
+/// State that changes together with the view, and is locked while the view changes.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// True once the keyspace was dropped: nothing is written any more.
+    pub retired: bool,
+    /// Sealed generations whose index is not on disk yet, oldest first.
+    pub sealing: Vec<Arc<LogGeneration>>,
+    /// The next generation. Its log is in the manifest already.
+    pub spare: Option<Arc<LogGeneration>>,
+}
+
+/// Background work under way and due.
+#[derive(Default)]
+pub(super) struct Jobs {
+    /// True while a spare generation is being created.
+    pub making_spare: AtomicBool,
+    /// True while a job seals generations.
+    pub sealing: AtomicBool,
+    /// Held while a log is created.
+    pub creating: Mutex<()>,
+    /// Held by a merge. Merges of one keyspace run one after the other.
+    pub merging: Mutex<()>,
+    /// True while a merge is submitted or runs.
+    pub is_merging: AtomicBool,
+    pub ticks: AtomicU64,
+    /// After a merge that failed, none is tried before this tick.
+    pub pause: AtomicU64,
+    /// Bytes per second that merges have read, averaged; 0 before the first one.
+    pub speed: AtomicU64,
+    /// The live bytes last reported to the store.
+    pub told_live_bytes: AtomicI64,
+}
+
+impl<S: Shape> Lsm<S> {
+    /// The files as of now.
+    pub fn view(&self) -> Arc<View<S>> {
+        self.view.load_full()
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits.load()
+    }
+
+    /// The newest value of `key` at or below version `at`.
+    pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        self.counters.gets.add(1);
+        let view = self.view.load();
+        let runs = view.runs_at(&self.env.order, key);
+        Ok(get(&self.env, runs, key, bloom::hash(key), at)?.value)
+    }
+
+    /// Reports the live bytes to the store.
+    pub(super) fn tell_live_bytes(&self, live_bytes: u64) {
+        let before = self.jobs.told_live_bytes.swap(live_bytes as i64, Relaxed);
+        self.substrate.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
+    }
+
+    /// Removes the references of the view to runs.
+    pub(super) fn release_runs<'a>(&self, runs: impl Iterator<Item = &'a Run>) {
+        for run in runs {
+            if run.release(&self.env.totals)
+                && let Source::Table(table) = &run.source
+            {
+                // An open table would keep the file's blocks allocated after it is unlinked.
+                self.env.tables.forget(table.file.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The keyspace's part of [`Layout`](crate::layout::Layout) that does not depend on the shape.
+
+use super::areas::walk;
+use super::keyspace::{Limits, Lsm};
+use super::open::run_options;
+use super::shape::Shape;
+use super::view::View;
+use super::write::Write;
+use crate::layout::options::Settings;
+use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};
+use crate::layout::verify::verify;
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet, Validated};
+use crate::mvcc::SnapshotGuard;
+use crate::run::approximate;
+use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::error::Result;
+use bytes::Bytes;
+
+/// The parts of the layout's interface that depend on the shape.
+pub trait Named: Shape {
+    /// The sizes of a keyspace with these settings, under this memory budget.
+    fn limits(settings: &Settings, budget_bytes: u64) -> Limits;
+    /// Adds the layout's name and its own statistics.
+    fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats);
+}
+
+impl<S: Named> Layout for Lsm<S> {
+    fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+        self.look_up(key, at)
+    }
+
+    fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
+        self.counters.scans.add(1);
+        Box::new(walk(self, bounds, snapshot))
+    }
+
+    fn validate(&self, reads: &ReadSet, since: u64) -> Result<Validated> {
+        self.validate_unlocked(reads, since)
+    }
+
+    fn prepare<'a>(&'a self, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Box<dyn PreparedWrite + 'a>> {
+        Ok(Box::new(Write::prepare(self, ops, reads)?))
+    }
+
+    fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64> {
+        let view = self.view.load_full();
+        let mut bytes = approximate::within(&self.env, &view.logs, bounds)?;
+        for group in view.shape.groups().filter(|group| group.span.overlaps(&self.env.order, bounds)) {
+            bytes += match group.span.is_within(&self.env.order, bounds) {
+                true => approximate::whole(group.runs)?,
+                false => approximate::within(&self.env, group.runs, bounds)?,
+            };
+        }
+        Ok(bytes)
+    }
+
+    fn compact(&self, bounds: &Bounds) -> Result<()> {
+        self.sort(bounds)
+    }
+
+    fn set_options(&self, settings: Settings) {
+        self.limits.store(S::limits(&settings, self.substrate.budget.total_bytes));
+        self.env.options.store(run_options(settings.compression));
+    }
+
+    fn stats(&self) -> KeyspaceStats {
+        let mut stats = self.statistics();
+        S::describe(self, &mut stats);
+        stats
+    }
+
+    fn regions(&self) -> Vec<RegionInfo> {
+        self.region_infos()
+    }
+
+    fn verify(&self, report: &mut Report) {
+        let view = self.view.load_full();
+        let mut seen = std::collections::HashSet::new();
+        for run in view.logs.iter().chain(view.tables()) {
+            if seen.insert(run.file().id) {
+                verify(&self.env, run, report);
+            }
+        }
+    }
+
+    fn tick(&self) {
+        self.maintain();
+    }
+
+    fn accesses(&self) -> u64 {
+        let Some(counters) = self.counters.peek() else { return 0 };
+        [&counters.gets, &counters.scans, &counters.writes].map(|counter| counter.get()).iter().sum()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.has_work()
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.measure_pressure()
+    }
+
+    fn before_close(&self) -> Result<()> {
+        self.seal_active();
+        self.index_all_sealed()
+    }
+
+    fn retire(&self) {
+        self.retire_all();
+    }
+
+    fn release(&self) {
+        self.tell_live_bytes(0);
+        let view = self.view.load_full();
+        let shape = view.shape.clone();
+        self.view.store(Arc::new(View { active: None, logs: Vec::new(), shape }));
+        self.release_runs(view.logs.iter().chain(view.tables()));
+        if let Some(spare) = self.changes.lock().spare.take() {
+            spare.log.segment.file.release();
+        }
+    }
+}

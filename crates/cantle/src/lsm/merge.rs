@@ -1,0 +1,259 @@
+//! Merges: reading the runs of a job, writing the entries that are kept to new tables, and putting
+//! these in the place of the inputs.
+//!
+//! The inputs are sealed, so a merge blocks nobody. One edit of the manifest replaces them. After a
+//! power loss before the next checkpoint the inputs are used; they are held until that checkpoint.
+
+use super::keyspace::Lsm;
+use super::shape::{Cuts, Job, Logs, Piece, Placed, Shape};
+use super::state::Edit;
+use super::view::View;
+use crate::manifest;
+use crate::mvcc::Keep;
+use crate::run::merged::Merged;
+use crate::run::retain::keep_versions;
+use crate::run::run::{Run, Source};
+use crate::run::stack::RunStack;
+use crate::run::writer::{KeptEntry, Output};
+use crate::substrate::Grant;
+use crate::sync::Arc;
+use crate::sync::time::now;
+use crate::table::TableHandle;
+use crate::types::bounds::Bounds;
+use crate::types::error::{Error, Result};
+use bytes::Bytes;
+
+/// The origin of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// Maintenance. It ends when the store is closed.
+    Background,
+    /// The user.
+    Asked,
+}
+
+/// A target length that no table reaches: the cuts are given.
+const UNCUT_BYTES: u64 = 1 << 60;
+
+impl<S: Shape> Lsm<S> {
+    /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
+    /// openings. They are the oldest, without a gap.
+    pub(super) fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
+        let changes = self.changes.lock();
+        let is_unripe = |log: &Run| {
+            let mut growing = view.active.iter().chain(&changes.sealing);
+            growing.any(|generation| log.is_of(&generation.log.segment))
+        };
+        let unripe = view.logs.iter().rposition(is_unripe).map_or(0, |last| last + 1);
+        view.logs[unripe..].to_vec()
+    }
+
+    /// Merges all ripe logs into the tables; false if there are none.
+    pub(super) fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
+        let _merging = self.jobs.merging.lock();
+        let view = self.view.load_full();
+        let logs = self.ripe_logs(&view);
+        if logs.is_empty() {
+            return Ok(false);
+        }
+        let deleted = self.deleted_ranges(&logs)?;
+        let bytes = logs.iter().map(Run::bytes).sum();
+        let order = &self.env.order;
+        let job = view.shape.take_logs(order, &self.limits().rules, &Logs { bytes, deleted: &deleted });
+        self.run(&view, &logs, &job, trigger)
+    }
+
+    /// Merges the tables that are due next; false if none are.
+    pub(super) fn merge_tables(&self, trigger: Trigger) -> Result<bool> {
+        let _merging = self.jobs.merging.lock();
+        let view = self.view.load_full();
+        let Some(job) = view.shape.pick(&self.limits().rules) else { return Ok(false) };
+        self.run(&view, &[], &job, trigger)
+    }
+
+    /// Merges everything within the bounds, as of now.
+    pub(super) fn sort(&self, bounds: &Bounds) -> Result<()> {
+        self.seal_active();
+        self.index_all_sealed()?;
+        self.merge_logs(Trigger::Asked)?;
+        loop {
+            let _merging = self.jobs.merging.lock();
+            let view = self.view.load_full();
+            let job = view.shape.sort_within(&self.env.order, &self.limits().rules, bounds);
+            let Some(job) = job else { return Ok(()) };
+            if !self.run(&view, &[], &job, Trigger::Asked)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The ranges that range deletes of these logs cover.
+    fn deleted_ranges(&self, logs: &[Run]) -> Result<Vec<Bounds>> {
+        let mut ranges = Vec::new();
+        for segment in logs.iter().filter_map(Run::log) {
+            let parts = segment.parts(&self.env)?;
+            parts.check_whole()?;
+            let indexed = parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned());
+            let in_memory = parts.memory.iter().flat_map(|memory| Vec::clone(&memory.tombstones()));
+            ranges.extend(indexed.chain(in_memory).map(|tombstone| tombstone.bounds));
+        }
+        Ok(ranges)
+    }
+
+    /// Executes a job; false if the keyspace was dropped meanwhile, or the change was refused. The
+    /// caller holds `merging`.
+    fn run(&self, view: &View<S>, logs: &[Run], job: &Job, trigger: Trigger) -> Result<bool> {
+        let _span = tracing::debug_span!("merge", logs = logs.len(), pieces = job.pieces.len()).entered();
+        let begun = now();
+        let substrate = &self.substrate;
+        substrate.health.check_writable()?;
+        substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
+        // Only now: a snapshot that is opened later needs only the newest version of each key.
+        let keep = Keep::new(substrate.mvcc.open_versions());
+        let tables = || job.pieces.iter().flat_map(|piece| &piece.tables);
+        let bytes: u64 = logs.iter().chain(tables()).map(Run::bytes).sum();
+        let mut grant = substrate.reserve.grant(bytes + bytes / 8, trigger == Trigger::Asked)?;
+        let mut written = Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()) };
+        for piece in &job.pieces {
+            let share = |log: &Run| match job.pieces.len() {
+                1 => Run { span: Arc::new(piece.span.clone()), ..log.clone() },
+                // Not read as a whole for each piece.
+                pieces => log.part(piece.span.clone(), log.bytes() / pieces as u64),
+            };
+            let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
+            let placed = self.merge_piece(piece, &RunStack { files }, &keep, &mut grant, trigger);
+            written.pieces.push(placed.map_err(|error| substrate.checked(error))?);
+        }
+        // The output's space is counted by the file system now.
+        drop(grant);
+        let is_done = substrate.reserve.with(|| self.install(view, logs, job, &mut written))?;
+        if is_done {
+            self.counters.merges.add(1);
+            self.counters.merged_bytes.add(bytes);
+            self.note_speed(bytes, begun.elapsed());
+        }
+        Ok(is_done)
+    }
+
+    /// The output of one piece.
+    fn merge_piece(
+        &self,
+        piece: &Piece,
+        stack: &RunStack,
+        keep: &Keep,
+        grant: &mut Grant<'_>,
+        trigger: Trigger,
+    ) -> Result<Vec<Placed>> {
+        let env = &self.env;
+        let mut placed = Written { lsm: self, pieces: vec![Vec::new()] };
+        let versions = (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1));
+        let mut merged = Merged::new(env, stack, true, |run| run.dropped.is_none())?;
+        merged.cursor.seek_to_first()?;
+        let (target_bytes, starts) = match &piece.cuts {
+            Cuts::Near(bytes) => (*bytes, &[][..]),
+            Cuts::At(starts) => (UNCUT_BYTES, &starts[..]),
+        };
+        for group in 0..=starts.len() {
+            let mut output = Output::new(env, versions, target_bytes, grant);
+            while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+                if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
+                    break;
+                }
+                if trigger == Trigger::Background && self.substrate.health.is_closing() {
+                    return Err(Error::Closed);
+                }
+                let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
+                if !kept.is_empty() {
+                    output.add(kept.iter().map(KeptEntry::content))?;
+                }
+            }
+            let outputs = output.finish()?;
+            placed.pieces[0].extend(outputs.into_iter().map(|output| Placed { group, output }));
+        }
+        env.order.check()?;
+        Ok(placed.pieces.pop().unwrap_or_default())
+    }
+
+    /// The greatest version that no entry of these runs is below.
+    fn base_version(&self, stack: &RunStack) -> Result<u64> {
+        let env = &self.env;
+        let mut base_version = self.substrate.mvcc.current();
+        for run in &stack.files {
+            base_version = base_version.min(match &run.source {
+                Source::Log(segment) => segment.parts(env)?.header.base_version,
+                Source::Table(table) => {
+                    table.open(&env.tables, &env.files, &env.order, &env.cache)?.header().base_version
+                }
+            });
+        }
+        Ok(base_version)
+    }
+
+    /// Puts the output in the place of the inputs. Only merges change the shape, so it is that of
+    /// the view at the start of the merge.
+    fn install(&self, view: &View<S>, logs: &[Run], job: &Job, written: &mut Written<'_, S>) -> Result<bool> {
+        let order = &self.env.order;
+        if self.changes.lock().retired {
+            return Ok(false);
+        }
+        let tables: Vec<Arc<TableHandle>> = written.tables().cloned().collect();
+        let (shape, removed, added) = view.shape.after(job, &written.pieces);
+        if let Some(fault) = shape.fault(order) {
+            debug_assert!(false, "{fault}");
+            tracing::error!(fault, keyspace = self.env.keyspace, "a change of files was refused");
+            self.counters.edits_refused.add(1);
+            return Ok(false);
+        }
+        order.check()?;
+        let ids = |runs: &[Run]| runs.iter().map(|run| run.file().id).collect::<Vec<_>>();
+        let payload = Edit::Merge { logs: ids(logs), removed, added }.encode();
+        let edit = manifest::Edit::Layout { keyspace: self.env.keyspace, payload };
+        canary!(MERGE_UNTOLD_OF_LEVELS else self.substrate.manifest.append(&[edit]))?;
+        written.pieces.clear();
+        let is_new = |run: &&Run| match &run.source {
+            Source::Table(table) => tables.iter().any(|new| Arc::ptr_eq(new, table)),
+            Source::Log(_) => false,
+        };
+        let shape = Arc::new(shape);
+        {
+            let _changes = self.changes.lock();
+            let now = self.view.load_full();
+            let merged = |log: &Run| logs.iter().any(|merged| log.file().id == merged.file().id);
+            let left = now.logs.iter().filter(|log| !merged(log)).cloned().collect();
+            let after = View { active: now.active.clone(), logs: left, shape };
+            after.tables().filter(is_new).for_each(|table| table.retain(&self.env.totals));
+            self.view.store(Arc::new(after));
+        }
+        self.release_runs(logs.iter().chain(job.pieces.iter().flat_map(|piece| &piece.tables)));
+        if self.substrate.files.held_bytes() > HELD_BYTES_MAX {
+            self.substrate.checkpoints.want();
+            self.substrate.pool.wake();
+        }
+        Ok(true)
+    }
+}
+
+/// Obsolete files of this many bytes, which only the last checkpoint needs, bring the next one
+/// forward.
+const HELD_BYTES_MAX: u64 = 256 << 20;
+
+/// Tables that were written and are not in use yet. Those that are left when this is dropped are
+/// removed.
+struct Written<'a, S: Shape> {
+    lsm: &'a Lsm<S>,
+    pieces: Vec<Vec<Placed>>,
+}
+
+impl<S: Shape> Written<'_, S> {
+    fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.pieces.iter().flatten().map(|placed| &placed.output.table)
+    }
+}
+
+impl<S: Shape> Drop for Written<'_, S> {
+    fn drop(&mut self) {
+        for placed in self.pieces.iter().flatten() {
+            placed.output.discard(&self.lsm.env);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The engine of layouts that are log-structured merge trees: writes, generations, level 0, reads,
+//! and the execution of merges. A layout over it decides only where tables lie and what is merged
+//! next ([`shape::Shape`]).
+//!
+//! ```text
+//!   keyspace ── view ─┬─ active   generation: a log, and its index in memory (the memtable)   ← writes
+//!    (replaced as     ├─ logs     level 0: logs of sealed generations, each indexed on disk,
+//!     a whole)        │           and of earlier openings; newest first
+//!                     └─ shape    groups of tables, for example the guards of levels
+//! ```
+//!
+//! *The log is level 0.* A generation that is full is sealed: its log gets an index on disk, and
+//! is a sorted run from then on, so no data is written a second time to become readable. Merges
+//! read it later, together with other logs.
+//!
+//! *Life of a write.* It locks the stripes of its keys (`mvcc/key_locks.rs`), enters the active
+//! generation, is announced, appends to the log, publishes in the log's memory part, leaves the
+//! generation and releases the stripes ([`write`]).
+//!
+//! Invariants:
+//!
+//! * *Recency.* Of two runs that hold entries of one key, the one with the newer entries comes
+//!   first in a view. A generation is sealed only after the view has its successor, and writers
+//!   look for the active generation while they hold their stripes. So the writes of one key enter
+//!   generations in the order of their versions.
+//! * *Cover.* Everything that gets, open snapshots or the last durable checkpoint need is in a run
+//!   of the view, or in a file that is held for the checkpoint.
+//! * *Contiguity.* A merge reads a part of the runs of a key without a gap, and its output takes
+//!   their place.
+//! * *Boundaries.* The groups of a level are disjoint, and a run's keys lie within its group.
+//!
+//! Lock order: `merging` → `creating`, stripes of keys → `changes` → the end of a log. Reads take no lock.
+//!
+//! Thread safety: everything may be called from any thread.
+
+pub mod areas;
+pub mod generation;
+pub mod keyspace;
+pub mod layout;
+mod maintain;
+pub mod merge;
+mod open;
+mod rotate;
+pub mod shape;
+pub mod state;
+mod stats;
+mod validate;
+pub mod view;
+mod write;

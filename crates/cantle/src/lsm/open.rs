@@ -1,0 +1,93 @@
+//! Opens a keyspace from its state in the manifest. No log and no table is read.
+
+use super::generation::Generation;
+use super::keyspace::{Changes, Jobs, Limits, Lsm};
+use super::shape::Shape;
+use super::state::State;
+use super::view::View;
+use crate::layout::factory::OpenKeyspace;
+use crate::log::env::LogOptions;
+use crate::log::index::indexed_part::LogSearch;
+use crate::log::shared::SharedLog;
+use crate::mvcc::key_locks::KeyLocks;
+use crate::run::env::{RunEnv, RunOptions};
+use crate::run::record::FileRecord;
+use crate::run::run::{Run, Source};
+use crate::sync::on_use::OnUse;
+use crate::sync::{Arc, Mutex};
+use crate::types::compression::Compression;
+use crate::types::error::{Error, Result};
+use crate::types::span::Span;
+use arc_swap::ArcSwap;
+use crossbeam_utils::atomic::AtomicCell;
+use std::any::Any;
+use std::collections::HashMap;
+
+/// Maximum length in bytes of a log that a merge reads into memory at once.
+const AT_ONCE_BYTES: u64 = 32 << 20;
+/// Maximum number of shared leading bytes of neighbouring keys that count when tables are cut.
+const CUT_PREFIX_BYTES: usize = 64;
+
+/// The settings of runs.
+pub fn run_options(compression: Compression) -> RunOptions {
+    RunOptions { compression, at_once_bytes: AT_ONCE_BYTES, cut_prefix_bytes: CUT_PREFIX_BYTES }
+}
+
+impl<S: Shape> Lsm<S> {
+    /// Opens a keyspace whose state is a [`State`].
+    pub fn open(keyspace: OpenKeyspace<'_>, limits: Limits) -> Result<Arc<Self>> {
+        let OpenKeyspace { substrate, id, order, settings, state, segments, outlived, dropped } = keyspace;
+        let corrupt =
+            |why: &str| Error::corruption(substrate.manifest.path(), 0, format!("keyspace {id}: {why}"));
+        let state = (state as Box<dyn Any>).downcast::<State>();
+        let state = state.map_err(|_| corrupt("it is in another layout"))?;
+        let State { logs, groups } = if dropped { state.only_files() } else { *state };
+        let options = LogOptions { recent_appends: true, search: LogSearch::Indexed };
+        let env = Arc::new(RunEnv {
+            log: Arc::new(substrate.log_env(id, order.clone(), options)),
+            tables: substrate.tables.clone(),
+            options: AtomicCell::new(run_options(settings.compression)),
+            counters: OnUse::default(),
+        });
+        // A file that several groups share is one object.
+        let mut files: HashMap<u64, Source> = HashMap::new();
+        let mut run = |record: &FileRecord, area: &Span| {
+            let adopt = || Source::Table(Arc::new(record.adopt_table(&substrate.files, id)));
+            Run {
+                source: files.entry(record.file).or_insert_with(adopt).clone(),
+                span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
+                dropped: record.dropped(),
+                share_bytes: record.share_bytes,
+            }
+        };
+        let shape = S::open(&order, groups.into_values().collect(), &mut run);
+        order.check()?;
+        let shape = shape.map_err(corrupt)?;
+        let log = |log| Run {
+            source: Source::Log(substrate.adopt_log(&env.log, log, segments, outlived)),
+            span: Arc::default(),
+            dropped: None,
+            share_bytes: None,
+        };
+        let counted = logs.into_iter().filter(|&log| substrate.is_log_counted(log, segments, outlived));
+        let view = View { active: None, logs: counted.map(log).collect(), shape: Arc::new(shape) };
+        view.logs.iter().chain(view.tables()).for_each(|run| run.retain(&env.totals));
+        Ok(Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            locks: KeyLocks::new(),
+            view: ArcSwap::from_pointee(view),
+            changes: Mutex::new(Changes::default()),
+            limits: AtomicCell::new(limits),
+            counters: OnUse::default(),
+            jobs: Jobs::default(),
+            env,
+            substrate,
+        }))
+    }
+}
+
+/// Checks at compile time that a generation may be shared among threads.
+const _: fn() = || {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Generation<SharedLog>>();
+};

@@ -1,0 +1,108 @@
+//! The part that layouts over the engine have of their own: the place of tables, and the choice of
+//! merges. Pure functions from state to choice, so that tests compare them with golden text.
+
+use super::state::GroupRecord;
+use crate::run::record::FileRecord;
+use crate::run::retain::Bottom;
+use crate::run::run::Run;
+use crate::run::writer::OutputTable;
+use crate::types::bounds::Bounds;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
+use bytes::Bytes;
+
+/// Where the tables of a keyspace lie. Immutable and replaced as a whole; parts that do not change
+/// are shared.
+pub trait Shape: Sized + Send + Sync + 'static {
+    /// The shape of these groups. An error says why no keyspace can have them. `run` makes the run
+    /// of a file in an area.
+    fn open(
+        order: &KeyOrder,
+        groups: Vec<GroupRecord>,
+        run: &mut dyn FnMut(&FileRecord, &Span) -> Run,
+    ) -> Result<Self, &'static str>;
+    /// The runs that may hold `key`, newest first.
+    fn runs_at<'a>(&'a self, order: &'a KeyOrder, key: &'a [u8]) -> impl Iterator<Item = &'a Run>;
+    /// The widest area around `key` in which the runs do not depend on the key; the first area if
+    /// that is `None`.
+    fn stretch_at(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch;
+    /// The same for the greatest keys below `key`; the last area if that is `None`.
+    fn stretch_before(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch;
+    /// The groups in the order of levels and keys.
+    fn groups(&self) -> impl Iterator<Item = Group<'_>>;
+
+    /// The next merge of tables that is due, if one is.
+    fn pick(&self, rules: &Rules) -> Option<Job>;
+    /// The merge of logs into the shape.
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job;
+    /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
+    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
+    /// The shape after a merge. Also returns the numbers of the groups that go, and the records of
+    /// those that come.
+    fn after(&self, job: &Job, outputs: &[Vec<Placed>]) -> (Self, Vec<u64>, Vec<GroupRecord>);
+    /// The first invariant of the layout that is broken, if one is.
+    fn fault(&self, order: &KeyOrder) -> Option<String>;
+}
+
+/// Sizes by which a layout chooses merges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// Target length of the tables of the last level, in bytes.
+    pub table_bytes: u64,
+    /// Number of runs of a group from which on some of them are merged.
+    pub runs_max: usize,
+}
+
+/// A group of tables: a guard of a level.
+pub struct Group<'a> {
+    pub level: u32,
+    pub span: &'a Span,
+    /// Newest first.
+    pub runs: &'a [Run],
+}
+
+/// The logs of a merge.
+pub struct Logs<'a> {
+    pub bytes: u64,
+    /// The ranges that range deletes of the logs cover.
+    pub deleted: &'a [Bounds],
+}
+
+/// Runs that hold the keys of an area, newest first.
+pub struct Stretch {
+    pub span: Span,
+    pub runs: Vec<Run>,
+}
+
+/// A merge, as pieces in the order of keys.
+#[derive(Default)]
+pub struct Job {
+    pub pieces: Vec<Piece>,
+}
+
+/// A part of a merge, which is merged by itself.
+pub struct Piece {
+    pub span: Span,
+    /// Tables, newest first. The logs of the job, if it has any, are merged above them.
+    pub tables: Vec<Run>,
+    pub bottom: Bottom,
+    pub cuts: Cuts,
+    /// Numbers of the groups that the output belongs to, in the order of keys.
+    pub groups: Vec<u64>,
+}
+
+/// The places at which the output of a piece is cut into tables.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cuts {
+    /// Near this length in bytes, where neighbouring keys share few leading bytes.
+    Near(u64),
+    /// At these keys, the starts of the piece's groups but the first. Ascending.
+    At(Vec<Bytes>),
+}
+
+/// A table of a piece's output.
+pub struct Placed {
+    /// The index of its group in the piece, if the cuts are given.
+    pub group: usize,
+    pub output: OutputTable,
+}

@@ -1,0 +1,61 @@
+//! The files of a keyspace as readers see them. Immutable and replaced as a whole.
+//!
+//! A reader that holds a view finds everything that was written before it took the view. The active
+//! generation goes on growing meanwhile, and a merge changes no result of an open snapshot.
+
+use super::generation::Generation;
+use super::shape::{Group, Shape, Stretch};
+use crate::log::shared::SharedLog;
+use crate::run::run::Run;
+use crate::run::stack::RunStack;
+use crate::run::stack::StackSizes;
+use crate::sync::Arc;
+use crate::types::order::KeyOrder;
+
+/// A generation of this layout: several writers append to its log.
+pub type LogGeneration = Generation<SharedLog>;
+
+pub struct View<S> {
+    /// The generation that writes enter; `None` until the first write after an opening.
+    pub active: Option<Arc<LogGeneration>>,
+    /// Level 0, newest first: the logs of the active generation, of sealed ones and of earlier
+    /// openings.
+    pub logs: Vec<Run>,
+    pub shape: Arc<S>,
+}
+
+impl<S> Clone for View<S> {
+    fn clone(&self) -> Self {
+        Self { active: self.active.clone(), logs: self.logs.clone(), shape: self.shape.clone() }
+    }
+}
+
+impl<S: Shape> View<S> {
+    /// The runs that may hold `key`, newest first.
+    pub fn runs_at<'a>(&'a self, order: &'a KeyOrder, key: &'a [u8]) -> impl Iterator<Item = &'a Run> {
+        self.logs.iter().chain(self.shape.runs_at(order, key))
+    }
+
+    /// The tables of a stretch with the logs above them, each limited to the stretch.
+    pub fn stack_of(&self, stretch: &Stretch) -> RunStack {
+        let span = Arc::new(stretch.span.clone());
+        let logs = self.logs.iter().map(|log| Run { span: span.clone(), ..log.clone() });
+        RunStack { files: logs.chain(stretch.runs.iter().cloned()).collect() }
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Run> {
+        self.shape.groups().flat_map(|group: Group<'_>| group.runs)
+    }
+
+    /// Bytes of the logs.
+    pub fn log_bytes(&self) -> u64 {
+        self.logs.iter().map(Run::bytes).sum()
+    }
+
+    /// Sizes of the files of all runs.
+    pub fn sizes(&self) -> StackSizes {
+        let files = self.logs.iter().chain(self.tables()).cloned().collect();
+        RunStack { files }.sizes()
+    }
+}

@@ -1,0 +1,164 @@
+//! One write in progress.
+
+use super::generation::Entered;
+use super::keyspace::Lsm;
+use super::shape::Shape;
+use super::view::LogGeneration;
+use crate::format::bounds::encode_bounds;
+use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
+use crate::log::op::range_delete::RangeTombstone;
+use crate::log::shared::{Appended, SharedLog};
+use crate::mvcc::key_locks::HeldKeys;
+use crate::mvcc::{CommitCell, KeySpan};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::types::bounds::Bounds;
+use crate::types::entry::{Kind, large_part};
+use crate::types::error::{Error, Result};
+
+pub struct Write<'a, S> {
+    lsm: &'a Lsm<S>,
+    ops: &'a [Op<'a>],
+    reads: &'a ReadSet,
+    held: Option<HeldKeys<'a>>,
+    /// `None` if nothing is written, and after the write has left its generation.
+    entered: Option<Entered<SharedLog>>,
+    stamp: Stamp,
+    appended: Option<Appended>,
+}
+
+impl<'a, S: Shape> Write<'a, S> {
+    pub fn prepare(lsm: &'a Lsm<S>, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Self> {
+        let has_ranges = !reads.spans.is_empty() || ops.iter().any(|op| op.bounds.is_some());
+        let keys = || ops.iter().map(|op| op.key).chain(reads.keys.iter().map(|key| &key[..]));
+        let mut write = Self {
+            lsm,
+            ops,
+            reads,
+            held: None,
+            entered: None,
+            stamp: Stamp { version: 0, batch: 0 },
+            appended: None,
+        };
+        loop {
+            if !ops.is_empty() {
+                // Before the locks: it may create a file.
+                lsm.make_active()?;
+            }
+            let locks = &lsm.locks;
+            write.held = Some(if has_ranges { locks.lock_all() } else { locks.lock(&lsm.env.order, keys()) });
+            canary!(STRIPES_NOT_TAKEN => write.held = None);
+            if ops.is_empty() {
+                return Ok(write);
+            }
+            // Looked for under the locks, so the writes of a key enter generations in their order.
+            write.entered = lsm.view.load().active.as_ref().and_then(LogGeneration::enter);
+            if write.entered.is_some() {
+                return Ok(write);
+            }
+            write.held = None;
+        }
+    }
+
+    fn generation(&self) -> Option<&Arc<LogGeneration>> {
+        self.entered.as_ref().map(Entered::generation)
+    }
+
+    /// Turns the store read-only, as a failed write may be found by a later opening.
+    fn fail(&self, error: &Error) {
+        self.lsm.substrate.health.fail(format!(
+            "a write that failed could not be taken back ({error}): find out what is wrong with the disk, then reopen the \
+             store, where that write may be found"
+        ));
+    }
+}
+
+impl<S: Shape> PreparedWrite for Write<'_, S> {
+    fn conflict_since(&self, version: u64) -> Result<Option<Bounds>> {
+        canary!(SECOND_PASS_SKIPPED => return Ok(None));
+        self.lsm.changed_since(self.reads, version)
+    }
+
+    fn logs(&self) -> usize {
+        usize::from(self.entered.is_some())
+    }
+
+    fn span(&self) -> KeySpan {
+        let of = |op: &Op<'_>| match (op.bounds, self.lsm.env.order.prefix(op.key)) {
+            (None, Some(prefix)) => KeySpan::key(prefix),
+            _ => KeySpan::ALL,
+        };
+        self.ops.iter().map(of).fold(KeySpan::EMPTY, KeySpan::hull)
+    }
+
+    fn append(&mut self, stamp: Stamp) -> Result<()> {
+        let Some(generation) = self.generation() else { return Ok(()) };
+        let bounds: Vec<_> = self.ops.iter().map(|op| op.bounds.map(encode_bounds)).collect();
+        let ops = self.ops.iter().zip(&bounds);
+        let ops: Vec<_> =
+            ops.map(|(op, bounds)| (op.kind, op.key, bounds.as_deref().unwrap_or(op.value))).collect();
+        let appended = generation.log.append(&self.lsm.env, (stamp.version, stamp.batch), &ops)?;
+        (self.stamp, self.appended) = (stamp, Some(appended));
+        Ok(())
+    }
+
+    fn revoke(&mut self) {
+        let appended = self.appended.take();
+        let Some(generation) = self.generation() else { return };
+        let log = &generation.log;
+        if let Some(appended) = appended
+            // On a full disk, uses the reserved space: otherwise the store would turn read-only for
+            // lack of a few bytes.
+            && let Err(error) = self.lsm.substrate.reserve.with(|| log.revoke(&self.lsm.env, &appended))
+        {
+            self.fail(&error);
+        }
+        if log.is_broken() {
+            if let Err(error) = log.segment.zero_tail(log.segment.len()) {
+                self.fail(&error);
+            }
+            self.lsm.abandon(generation);
+        }
+    }
+
+    fn publish(&mut self, cell: Option<&CommitCell>) {
+        let appended = self.appended.take();
+        let (Some(generation), Some(appended)) = (self.generation(), appended) else { return };
+        let segment = &generation.log.segment;
+        // Nobody replaces the part: the generation is not indexed while a writer is in it.
+        let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
+        let version = self.stamp.version;
+        let (mut user_bytes, mut puts, mut large_bytes) = (0, 0, 0);
+        for (op, &place) in self.ops.iter().zip(&appended.places) {
+            match op.bounds.cloned() {
+                Some(bounds) => {
+                    let (offset, cell) = (place.offset, cell.cloned());
+                    memory.insert_tombstone(RangeTombstone { bounds, version, offset, cell });
+                }
+                None => memory.insert(op.key, version, op.kind, place, cell.cloned()),
+            }
+            if op.kind == Kind::Put {
+                user_bytes += op.user_bytes();
+                large_bytes += large_part(op.user_bytes());
+                puts += 1;
+            }
+        }
+        segment.user_bytes.fetch_add(user_bytes, Relaxed);
+        segment.puts.fetch_add(puts, Relaxed);
+        segment.large_bytes.fetch_add(large_bytes, Relaxed);
+        self.lsm.counters.writes.add(self.ops.len() as u64);
+        self.lsm.counters.user_bytes_written.add(self.ops.iter().map(Op::user_bytes).sum());
+    }
+
+    fn index(&mut self) {
+        // A write that was neither published nor revoked has appended nothing.
+        self.entered = None;
+        self.held = None;
+    }
+
+    fn after_unlock(&mut self) {
+        if !self.ops.is_empty() {
+            self.lsm.rotate_if_full();
+        }
+    }
+}
