@@ -8,6 +8,7 @@ use crate::layout::options::{FlsmOptions, Settings};
 use crate::layout::stats::{FlsmStats, KeyspaceStats, LayoutStats};
 use crate::lsm::keyspace::{Counters, Limits, Lsm};
 use crate::lsm::layout::Named;
+use crate::lsm::maintain::GENERATIONS;
 use crate::lsm::shape::Rules;
 use crate::lsm::state::{Edit, GroupRecord, State};
 use crate::manifest::LayoutState;
@@ -51,10 +52,14 @@ impl Named for Levels {
         let own: FlsmOptions = settings.layout.of_flsm().unwrap_or_default();
         let share = budget_bytes / WRITE_FRACTION / WRITE_GENERATIONS;
         let by_budget = share.clamp(GENERATION_BYTES_MIN, GENERATION_BYTES_MAX);
-        Limits {
-            generation_bytes: own.generation_bytes.unwrap_or(by_budget),
-            rules: Rules { table_bytes: own.guard_bytes, runs_max: own.max_sstables_per_guard as usize },
-        }
+        let generation_bytes = own.generation_bytes.unwrap_or(by_budget);
+        let rules = Rules {
+            table_bytes: own.guard_bytes,
+            runs_max: own.max_sstables_per_guard as usize,
+            level0_bytes: GENERATIONS * generation_bytes,
+            oldest_snapshot: u64::MAX,
+        };
+        Limits { generation_bytes, rules }
     }
 
     fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {

@@ -1,21 +1,23 @@
 //! The guards of each level, and their tables.
 //!
-//! Invariants ([`Shape::fault`]):
+//! Invariants ([`Shape::fault`](crate::lsm::shape::Shape::fault)):
 //!
 //! * The guards of a level cover all keys, each key once.
+//! * A key that begins a guard begins one in every deeper level (PebblesDB §3.1).
 //! * The tables of a guard hold keys of its span only.
 
-use crate::lsm::shape::{Cuts, Group, Job, Logs, Placed, Rules, Shape, Stretch};
+use crate::lsm::shape::{Change, Stretch};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
-use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
+/// Tables of a level whose keys lie in one span.
 pub struct Guard {
     pub id: u64,
     pub level: u32,
@@ -24,26 +26,43 @@ pub struct Guard {
     pub runs: Vec<Run>,
 }
 
-/// All levels below level 0.
+/// The guards of one level, in the order of keys. The first one is the sentinel.
+pub type Level = Vec<Arc<Guard>>;
+
+/// All levels below level 0; at least one.
 #[derive(Clone)]
 pub struct Levels {
-    /// Each level's guards in the order of keys. No level is empty.
-    pub levels: Vec<Vec<Arc<Guard>>>,
+    pub levels: Vec<Level>,
     /// The number of the next guard.
     next: u64,
 }
 
 /// The guard of a level that has `key`.
-fn guard_at<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], key: &[u8]) -> Option<&'a Arc<Guard>> {
+pub fn guard_at<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], key: &[u8]) -> Option<&'a Arc<Guard>> {
     level.get(level.partition_point(|guard| !guard.span.starts_behind(order, key)).checked_sub(1)?)
 }
 
-/// The guard of a level that has the greatest keys below `key`.
-fn guard_before<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], key: &[u8]) -> Option<&'a Arc<Guard>> {
+/// The guard of a level that has the greatest keys below `key`. The first one if there are none.
+pub fn guard_before<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], key: &[u8]) -> Option<&'a Arc<Guard>> {
     let is_below = |guard: &Arc<Guard>| {
         guard.span.start.as_ref().is_none_or(|start| order.compare(start, key) == Ordering::Less)
     };
-    level.get(level.partition_point(is_below).checked_sub(1)?)
+    level.get(level.partition_point(is_below).saturating_sub(1))
+}
+
+/// The guards of a level within a span, in order. The span begins and ends with guards.
+pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span) -> &'a [Arc<Guard>] {
+    let from = span.start.as_ref().map_or(0, |start| {
+        level.partition_point(|guard| {
+            guard.span.end.as_ref().is_some_and(|end| order.compare(end, start).is_le())
+        })
+    });
+    let to = span.end.as_ref().map_or(level.len(), |end| {
+        level.partition_point(|guard| {
+            guard.span.start.as_ref().is_none_or(|start| order.compare(start, end).is_lt())
+        })
+    });
+    level.get(from..to).unwrap_or_default()
 }
 
 impl Guard {
@@ -56,25 +75,68 @@ impl Guard {
         }
     }
 
-    /// A table of a merge, as a run of this guard.
-    fn run_of(&self, placed: &Placed) -> Run {
-        Run {
-            source: Source::Table(placed.output.table.clone()),
-            span: Arc::new(self.span.clone()),
-            dropped: None,
-            share_bytes: None,
-        }
-    }
-
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(Run::bytes).sum()
+    }
+
+    /// Number of runs that a read of one key has to search at most. Guards that were joined have
+    /// runs without a common key.
+    pub fn depth(&self, order: &KeyOrder) -> usize {
+        let reaches = |run: &Run| match &run.span.start {
+            Some(start) => self.runs.iter().filter(|other| other.span.contains(order, start)).count(),
+            None => self.runs.iter().filter(|other| other.span.start.is_none()).count(),
+        };
+        if self.runs.len() < 2 { self.runs.len() } else { self.runs.iter().map(reaches).max().unwrap_or(0) }
+    }
+
+    /// Bytes of replaced values that a merge of the guard would free.
+    pub fn stale_bytes(&self, oldest_snapshot: u64) -> u64 {
+        let stale = |run: &Run| match &run.source {
+            Source::Table(table) if table.pinned_below <= oldest_snapshot => table.stale_bytes,
+            _ => 0,
+        };
+        self.runs.iter().map(stale).sum()
     }
 }
 
 impl Levels {
+    pub fn open(
+        order: &KeyOrder,
+        groups: &[GroupRecord],
+        run: &mut dyn FnMut(&FileRecord, &Span) -> Run,
+    ) -> Result<Self, &'static str> {
+        let mut levels: Vec<Level> = Vec::new();
+        for (group, span) in State::sorted(order, groups.iter())? {
+            let number = group.level as usize;
+            if number > levels.len() {
+                levels.push(Vec::new());
+            }
+            let Some(level) = number.checked_sub(1).and_then(|above| levels.get_mut(above)) else {
+                return Err("a level between others has no guard");
+            };
+            let is_within = |file: &FileRecord| {
+                file.span.as_ref().is_none_or(|own| own.intersect(order, &span).as_ref() == Some(own))
+            };
+            if !group.files.iter().all(is_within) {
+                return Err("a table lies outside of its guard");
+            }
+            let runs = group.files.iter().map(|file| run(file, &span)).collect();
+            level.push(Arc::new(Guard { id: group.id, level: group.level, span, runs }));
+        }
+        if levels.is_empty() {
+            return Err("it has no guard");
+        }
+        let next = groups.iter().map(|group| group.id).max().unwrap_or(0) + 1;
+        let opened = Self { levels, next };
+        if !opened.is_nested(order) {
+            return Err("a guard begins at a key that begins none in the next level");
+        }
+        Ok(opened)
+    }
+
     /// The tables of the guards that `find` finds in each level, within the intersection of their
     /// spans.
-    fn stretch<'a>(
+    pub fn stretch<'a>(
         &'a self,
         order: &KeyOrder,
         find: impl Fn(&'a [Arc<Guard>]) -> Option<&'a Arc<Guard>>,
@@ -91,144 +153,46 @@ impl Levels {
         self.levels.iter().flatten()
     }
 
-    fn guard(&self, id: u64) -> Option<&Arc<Guard>> {
-        self.guards().find(|guard| guard.id == id)
+    /// The guards of the deepest level.
+    pub fn last(&self) -> &Level {
+        // There is always one level: an opening refuses none, and no move removes the only one.
+        self.levels.last().unwrap_or(const { &Vec::new() })
     }
 
-    /// The guards that come of one whose tables were merged into tables cut at any keys.
-    fn recut(&mut self, guard: &Guard, merged: usize, placed: &[Placed]) -> Vec<Guard> {
-        let rest = &guard.runs[merged..];
-        let starts = placed.iter().skip(1).map(|placed| placed.output.start.clone());
-        let starts: Vec<Bytes> = starts.flatten().collect();
-        if !rest.is_empty() || starts.is_empty() {
-            let runs = placed.iter().map(|placed| guard.run_of(placed)).chain(rest.iter().cloned()).collect();
-            return vec![Guard { id: guard.id, level: guard.level, span: guard.span.clone(), runs }];
-        }
-        let firsts = std::iter::once(guard.span.start.clone()).chain(starts.iter().cloned().map(Some));
-        let lasts = starts.iter().cloned().map(Some).chain([guard.span.end.clone()]);
-        let spans = firsts.zip(lasts).map(|(start, end)| Span { start, end });
-        let mut guards = Vec::with_capacity(placed.len());
-        for (span, placed) in spans.zip(placed) {
-            let mut new = Guard { id: self.next, level: guard.level, span, runs: Vec::new() };
-            new.runs.push(new.run_of(placed));
-            self.next += 1;
-            guards.push(new);
-        }
-        guards
+    /// The level below this one, counted from 1.
+    pub fn below(&self, level: u32) -> Option<&Level> {
+        self.levels.get(level as usize)
     }
 
-    /// Puts guards in the place of the one with this number.
-    fn replace(&mut self, id: u64, guards: Vec<Guard>) {
-        for level in &mut self.levels {
-            if let Some(place) = level.iter().position(|guard| guard.id == id) {
-                level.splice(place..=place, guards.into_iter().map(Arc::new));
-                return;
-            }
-        }
-    }
-}
-
-impl Shape for Levels {
-    fn open(
-        order: &KeyOrder,
-        groups: Vec<GroupRecord>,
-        run: &mut dyn FnMut(&FileRecord, &Span) -> Run,
-    ) -> Result<Self, &'static str> {
-        let mut levels: Vec<Vec<Arc<Guard>>> = Vec::new();
-        for (group, span) in State::sorted(order, groups.iter())? {
-            let number = group.level as usize;
-            if number > levels.len() {
-                levels.push(Vec::new());
-            }
-            let Some(level) = number.checked_sub(1).and_then(|below| levels.get_mut(below)) else {
-                return Err("a level between others has no guard");
-            };
-            let is_within = |file: &FileRecord| {
-                file.span.as_ref().is_none_or(|own| own.intersect(order, &span).as_ref() == Some(own))
-            };
-            if !group.files.iter().all(is_within) {
-                return Err("a table lies outside of its guard");
-            }
-            let runs = group.files.iter().map(|file| run(file, &span)).collect();
-            level.push(Arc::new(Guard { id: group.id, level: group.level, span, runs }));
-        }
-        if levels.is_empty() {
-            return Err("it has no guard");
-        }
-        let next = groups.iter().map(|group| group.id).max().unwrap_or(0) + 1;
-        Ok(Self { levels, next })
+    pub fn data_bytes(&self) -> u64 {
+        self.guards().map(|guard| guard.bytes()).sum()
     }
 
-    fn runs_at<'a>(&'a self, order: &'a KeyOrder, key: &'a [u8]) -> impl Iterator<Item = &'a Run> {
-        self.levels.iter().filter_map(move |level| guard_at(order, level, key)).flat_map(|guard| &guard.runs)
+    fn is_nested(&self, order: &KeyOrder) -> bool {
+        let begins = |level: &Level, key: &Bytes| {
+            guard_at(order, level, key).is_some_and(|guard| guard.span.start.as_ref() == Some(key))
+        };
+        let mut pairs = self.levels.iter().zip(self.levels.iter().skip(1));
+        pairs.all(|(level, below)| {
+            level.iter().filter_map(|guard| guard.span.start.as_ref()).all(|start| begins(below, start))
+        })
     }
 
-    fn stretch_at(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch {
-        self.stretch(order, |level| key.map_or(level.first(), |key| guard_at(order, level, key)))
-    }
-
-    fn stretch_before(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch {
-        // Below the smallest key there is nothing; the first guard has nothing to show there.
-        let find = |level| key.map_or_else(|| last(level), |key| guard_before(order, level, key));
-        self.stretch(order, |level| find(level).or(level.first()))
-    }
-
-    fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.guards().map(|guard| Group { level: guard.level, span: &guard.span, runs: &guard.runs })
-    }
-
-    fn pick(&self, rules: &Rules) -> Option<Job> {
-        self.pick_guard(rules)
-    }
-
-    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job {
-        self.append_fragments(order, rules, logs)
-    }
-
-    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job> {
-        let within = |guard: &&Arc<Guard>| guard.runs.len() > 1 && guard.span.overlaps(order, bounds);
-        self.guards().find(within).map(|guard| guard.merge(guard.runs.len(), rules))
-    }
-
-    fn after(&self, job: &Job, outputs: &[Vec<Placed>]) -> (Self, Vec<u64>, Vec<GroupRecord>) {
-        let mut after = self.clone();
-        let (mut removed, mut added) = (Vec::new(), Vec::new());
-        for (piece, placed) in job.pieces.iter().zip(outputs) {
-            for (number, &id) in piece.groups.iter().enumerate() {
-                let Some(guard) = self.guard(id) else { continue };
-                let guards = match &piece.cuts {
-                    Cuts::Near(_) => after.recut(guard, piece.tables.len(), placed),
-                    Cuts::At(_) => {
-                        let fragment = placed.iter().filter(|placed| placed.group == number);
-                        let runs = fragment.map(|placed| guard.run_of(placed));
-                        let runs: Vec<Run> = runs.chain(guard.runs.iter().cloned()).collect();
-                        if runs.len() == guard.runs.len() {
-                            continue;
-                        }
-                        let Guard { id, level, ref span, .. } = **guard;
-                        vec![Guard { id, level, span: span.clone(), runs }]
-                    }
-                };
-                removed.push(id);
-                added.extend(guards.iter().map(Guard::record));
-                after.replace(id, guards);
-            }
-        }
-        (after, removed, added)
-    }
-
-    fn fault(&self, order: &KeyOrder) -> Option<String> {
+    /// The first invariant that is broken, if one is.
+    pub fn find_fault(&self, order: &KeyOrder) -> Option<String> {
         for (number, level) in self.levels.iter().enumerate() {
-            let ends = || level.iter().map(|guard| &guard.span);
             let starts = level.first().is_some_and(|first| first.span.start.is_none());
             let is_covered = starts && level.last().is_some_and(|last| last.span.end.is_none());
-            let is_ascending = ends().zip(ends().skip(1)).all(|(a, b)| {
-                a.end.is_some()
-                    && a.end == b.start
-                    && a.start.as_ref().is_none_or(|start| b.starts_behind(order, start))
+            let is_ascending = level.iter().zip(level.iter().skip(1)).all(|(a, b)| {
+                a.span.end.is_some()
+                    && a.span.end == b.span.start
+                    && a.span.start.as_ref().is_none_or(|start| b.span.starts_behind(order, start))
             });
             if !is_covered || !is_ascending {
                 return Some(format!("the guards of level {} do not cover the keys once", number + 1));
+            }
+            if let Some(guard) = level.iter().find(|guard| guard.level as usize != number + 1) {
+                return Some(format!("guard {} is in another level", guard.id));
             }
             let is_outside = |guard: &&Arc<Guard>| {
                 guard
@@ -240,10 +204,65 @@ impl Shape for Levels {
                 return Some(format!("a table of guard {} lies outside of it", guard.id));
             }
         }
-        None
+        (!self.is_nested(order)).then(|| "guards are not nested".into())
     }
 }
 
-fn last(level: &[Arc<Guard>]) -> Option<&Arc<Guard>> {
-    level.last()
+/// Levels while a job changes them.
+pub struct Changing<'a> {
+    pub order: &'a KeyOrder,
+    pub levels: Levels,
+    before: &'a Levels,
+}
+
+impl<'a> Changing<'a> {
+    pub fn new(order: &'a KeyOrder, before: &'a Levels) -> Self {
+        Self { order, levels: before.clone(), before }
+    }
+
+    pub fn next_id(&mut self) -> u64 {
+        self.levels.next += 1;
+        self.levels.next - 1
+    }
+
+    /// Puts guards in the place of those from `place` on.
+    pub fn splice(&mut self, level: usize, places: std::ops::Range<usize>, guards: Vec<Guard>) {
+        if let Some(level) = self.levels.levels.get_mut(level) {
+            level.splice(places, guards.into_iter().map(Arc::new));
+        }
+    }
+
+    /// The level and the place of a guard.
+    pub fn place_of(&self, id: u64) -> Option<(usize, usize)> {
+        self.levels.levels.iter().enumerate().find_map(|(number, level)| {
+            level.iter().position(|guard| guard.id == id).map(|place| (number, place))
+        })
+    }
+
+    /// The level and the place of the guard that has a key.
+    pub fn place_at(&self, level: u32, key: &[u8]) -> Option<(usize, usize)> {
+        let number = (level as usize).checked_sub(1)?;
+        let guards = self.levels.levels.get(number)?;
+        let place =
+            guards.partition_point(|guard| !guard.span.starts_behind(self.order, key)).checked_sub(1)?;
+        Some((number, place))
+    }
+
+    /// The differences to the levels before.
+    pub fn finish(self) -> Change<Levels> {
+        let by_id = |levels: &Levels| -> BTreeMap<u64, Arc<Guard>> {
+            levels.guards().map(|guard| (guard.id, guard.clone())).collect()
+        };
+        let (before, after) = (by_id(self.before), by_id(&self.levels));
+        let is_same = |guard: &Arc<Guard>, other: &BTreeMap<u64, Arc<Guard>>| {
+            other.get(&guard.id).is_some_and(|other| Arc::ptr_eq(guard, other))
+        };
+        let removed = before.values().filter(|guard| !is_same(guard, &after));
+        let added = after.values().filter(|guard| !is_same(guard, &before));
+        Change {
+            removed: removed.map(|guard| (guard.id, guard.runs.clone())).collect(),
+            added: added.map(|guard| (guard.record(), guard.runs.clone())).collect(),
+            shape: self.levels,
+        }
+    }
 }

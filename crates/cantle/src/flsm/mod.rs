@@ -12,3 +12,6 @@
 pub mod factory;
 mod levels;
 mod pick;
+mod shape;
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,40 @@
-//! The choice of merges: pure functions from guards and sizes to a job.
+//! The choice of merges and of guards: pure functions from guards and sizes to a job.
+//!
+//! Guards need no parameter. Only the last level makes new ones: a guard that has grown long is
+//! rewritten, and its output cut where neighbouring keys share the fewest leading bytes. A higher
+//! level takes some of these keys, so that each of its guards has about `FAN_OUT` guards below it.
+//! PebblesDB §3.2 chooses guards by the hash of keys, and leaves this to future work.
 
-use super::levels::{Guard, Levels};
-use crate::lsm::shape::{Cuts, Job, Logs, Piece, Rules};
+use super::levels::{Guard, Level, Levels, guard_at, guards_within};
+use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
+use bytes::Bytes;
 
-/// Number of the newest runs to merge, given the lengths of a guard's runs, newest first: the runs
-/// that are no longer than this many times all newer ones together. So each merge at least doubles
-/// the length of what it merges, and an entry takes part in a logarithmic number of merges.
+/// Number of guards of a level for each guard of the level above; also the ratio of their data.
+pub const FAN_OUT: usize = 8;
+/// A run is merged with the newer ones if it is at most this many times as long as all of them
+/// together. A merge thus at least multiplies the length of what it merges by 3/2, and an entry
+/// takes part in a logarithmic number of merges of its guard.
 const ALIKE: u64 = 2;
+/// A guard above the last level is rewritten in its place, instead of merged into the last level,
+/// if that level has more than this many times its data there (PebblesDB §3.4).
+const REWRITE_RATIO: u64 = 25;
+/// A guard of the last level is divided from this many target lengths on.
+const DIVIDE_FROM: u64 = 3;
+/// A guard of the last level is rewritten if this part of it are values that snapshots kept, and
+/// need no longer.
+const STALE_FRACTION: u64 = 4;
+/// A guard of the last level is thin below this part of the target length.
+const THIN_FRACTION: u64 = 8;
+/// A length that no table reaches.
+const WHOLE: u64 = 1 << 60;
 
-/// Number of the newest runs that are of similar length; at least 2, if there are 2.
+/// Number of the newest runs that are of similar length, given the lengths of runs, newest first;
+/// at least 2, if there are 2.
 pub fn alike(bytes: &[u64]) -> usize {
     let mut count = bytes.len().min(2);
     let mut sum: u64 = bytes.iter().take(count).sum();
@@ -24,60 +45,215 @@ pub fn alike(bytes: &[u64]) -> usize {
     count
 }
 
+/// Number of levels for this much data. The first level holds `FAN_OUT` times the logs that are
+/// merged at once, and twice that before a level is added.
+pub fn levels_for(data_bytes: u64, level0_bytes: u64) -> usize {
+    let mut levels = 1;
+    let mut holds = level0_bytes.max(1).saturating_mul(2 * FAN_OUT as u64);
+    while data_bytes > holds {
+        levels += 1;
+        holds = holds.saturating_mul(FAN_OUT as u64);
+    }
+    levels
+}
+
 impl Guard {
-    /// The merge of the newest `count` runs.
-    pub fn merge(&self, count: usize, rules: &Rules) -> Job {
-        let bottom = if count == self.runs.len() { Bottom::Reached } else { Bottom::Deeper };
-        let piece = Piece {
+    /// The merge of the newest `count` runs within the last level.
+    fn merge(&self, count: usize, rules: &Rules) -> Piece {
+        let is_whole = count == self.runs.len();
+        let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
+        let is_divided = is_whole && bytes > 2 * rules.table_bytes;
+        Piece {
             span: self.span.clone(),
             tables: self.runs[..count].to_vec(),
-            bottom,
-            cuts: self.cuts(bottom, self.runs[..count].iter().map(Run::bytes).sum(), rules),
+            taken: vec![(self.id, count)],
+            bottom: if is_whole { Bottom::Reached } else { Bottom::Deeper },
+            cuts: Cuts::Near(if is_divided { rules.table_bytes } else { WHOLE }),
             groups: vec![self.id],
-        };
-        Job { pieces: vec![piece] }
-    }
-
-    /// A guard that is rewritten as a whole is divided if it is long.
-    fn cuts(&self, bottom: Bottom, bytes: u64, rules: &Rules) -> Cuts {
-        const WHOLE: u64 = 1 << 60;
-        let is_divided = bottom == Bottom::Reached && bytes > 2 * rules.table_bytes;
-        Cuts::Near(if is_divided { rules.table_bytes } else { WHOLE })
+        }
     }
 }
 
+fn starts(guards: &[Arc<Guard>]) -> Vec<Bytes> {
+    guards.iter().filter_map(|guard| guard.span.start.clone()).collect()
+}
+
 impl Levels {
-    /// The guard with the most runs, if it has more than are allowed. Its newest runs of similar
-    /// length are merged.
-    pub fn pick_guard(&self, rules: &Rules) -> Option<Job> {
-        let most = self.guards().max_by_key(|guard| guard.runs.len())?;
-        if most.runs.len() <= rules.runs_max {
-            return None;
+    /// The job that is due next: most urgent is the number of runs, as reads depend on it.
+    pub fn pick_job(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+        let merge = |piece| Some(Job { pieces: vec![piece], moves: Vec::new() });
+        let (last, above) = self.levels.split_last()?;
+        let most = |level: &Level| level.iter().max_by_key(|guard| guard.runs.len()).cloned();
+        let crowded = |guard: &Arc<Guard>| guard.runs.len() > rules.runs_max;
+        if let Some(guard) = above.iter().filter_map(most).find(crowded) {
+            return merge(self.merge_down(order, &guard)?);
         }
-        let bytes: Vec<u64> = most.runs.iter().map(Run::bytes).collect();
-        Some(most.merge(alike(&bytes), rules))
+        if let Some(guard) = most(last).filter(crowded) {
+            let bytes: Vec<u64> = guard.runs.iter().map(Run::bytes).collect();
+            return merge(guard.merge(alike(&bytes), rules));
+        }
+        let is_stale =
+            |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot) > guard.bytes() / STALE_FRACTION;
+        let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
+        if let Some(guard) = last.iter().find(|guard| is_long(guard) || is_stale(guard)) {
+            return merge(guard.merge(guard.runs.len(), rules));
+        }
+        self.pick_level(order, rules).or_else(|| self.pick_moves(order, rules))
+    }
+
+    /// A level that is to come or to go.
+    fn pick_level(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+        let wanted = levels_for(self.data_bytes(), rules.level0_bytes);
+        let moved = |change| Some(Job { pieces: Vec::new(), moves: vec![change] });
+        if wanted > self.levels.len() {
+            let starts = starts(self.last());
+            // No use before the last level has guards to choose from.
+            let chosen: Vec<Bytes> = starts.iter().skip(FAN_OUT - 1).step_by(FAN_OUT).cloned().collect();
+            let chosen = match self.levels.len() {
+                // Nested in the level above.
+                1 => chosen,
+                _ => self.nest(order, chosen),
+            };
+            return if chosen.is_empty() { None } else { moved(Move::AddLevel { starts: chosen }) };
+        }
+        // With half of the data that the present levels need, so that a level does not come and go.
+        let spare = levels_for(2 * self.data_bytes(), rules.level0_bytes) < self.levels.len();
+        let leaving = self.levels.len().checked_sub(2).filter(|_| spare).map(|at| &self.levels[at])?;
+        match leaving.iter().find(|guard| !guard.runs.is_empty()) {
+            Some(guard) => Some(Job { pieces: vec![self.merge_down(order, guard)?], moves: Vec::new() }),
+            None => moved(Move::RemoveLevel),
+        }
+    }
+
+    /// These starts of the last level, and those of the level above it, in order.
+    fn nest(&self, order: &KeyOrder, mut chosen: Vec<Bytes>) -> Vec<Bytes> {
+        let above = self.levels.len().checked_sub(2).and_then(|at| self.levels.get(at));
+        chosen.extend(above.map(|level| starts(level)).unwrap_or_default());
+        order.sort_by(&mut chosen, |a, b| order.compare(a, b));
+        chosen.dedup();
+        chosen
+    }
+
+    /// Guards that are to be inserted or deleted, which moves no data (PebblesDB §3.3).
+    fn pick_moves(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+        let moves = self.insert_one(order).map(|insert| vec![insert]);
+        let moves = moves.or_else(|| Some(self.delete_thin(order, rules)).filter(|moves| !moves.is_empty()));
+        Some(Job { pieces: Vec::new(), moves: moves? })
+    }
+
+    /// The guard that has too many guards below it is divided in the middle, where the key is
+    /// shortest.
+    fn insert_one(&self, order: &KeyOrder) -> Option<Move> {
+        let pairs = self.levels.iter().zip(self.levels.iter().skip(1));
+        pairs.flat_map(|(level, below)| level.iter().map(move |guard| (guard, below))).find_map(
+            |(guard, below)| {
+                let children = guards_within(order, below, &guard.span);
+                if children.len() <= 2 * FAN_OUT {
+                    return None;
+                }
+                let third = children.len() / 3;
+                let middle = children[third..children.len() - third].iter();
+                let start = middle.filter_map(|child| child.span.start.clone()).min_by_key(Bytes::len)?;
+                Some(Move::Insert { level: guard.level, start })
+            },
+        )
+    }
+
+    /// Guards of the last level that are thin with the one before them, and guards above it that
+    /// have few guards below them. A key that begins no guard any more begins none above either.
+    fn delete_thin(&self, order: &KeyOrder, rules: &Rules) -> Vec<Move> {
+        let mut moves = Vec::new();
+        let mut delete = |deepest: u32, start: &Bytes| {
+            for level in 1..=deepest {
+                let guard =
+                    self.levels.get(level as usize - 1).and_then(|guards| guard_at(order, guards, start));
+                if guard.is_some_and(|guard| guard.span.start.as_ref() == Some(start)) {
+                    moves.push(Move::Delete { level, start: start.clone() });
+                }
+            }
+        };
+        let Some((last, above)) = self.levels.split_last() else { return Vec::new() };
+        let mut before_bytes = last.first().map_or(0, |first| first.bytes());
+        for guard in last.iter().skip(1) {
+            let bytes = guard.bytes();
+            let Some(start) = &guard.span.start else { continue };
+            if bytes < rules.table_bytes / THIN_FRACTION && before_bytes + bytes < rules.table_bytes {
+                delete(guard.level, start);
+                before_bytes += bytes;
+            } else {
+                before_bytes = bytes;
+            }
+        }
+        for (level, below) in above.iter().zip(self.levels.iter().skip(1)) {
+            for guard in level.iter().skip(1) {
+                let few = guards_within(order, below, &guard.span).len() < FAN_OUT / 4;
+                let before = guard.span.start.as_ref().filter(|_| few);
+                if let Some(start) = before {
+                    delete(guard.level, start);
+                }
+            }
+        }
+        moves.dedup();
+        moves
+    }
+
+    /// The merge of a guard into the level below: a fragment for each guard there. If the last level
+    /// has very much more data there, the guard is rewritten in its place instead.
+    fn merge_down(&self, order: &KeyOrder, guard: &Guard) -> Option<Piece> {
+        let below = guards_within(order, self.below(guard.level)?, &guard.span);
+        let below_bytes: u64 = below.iter().map(|child| child.bytes()).sum();
+        let is_last = guard.level as usize + 1 == self.levels.len();
+        let in_place = is_last && guard.runs.len() > 1 && below_bytes > REWRITE_RATIO * guard.bytes();
+        Some(Piece {
+            span: guard.span.clone(),
+            tables: guard.runs.clone(),
+            taken: vec![(guard.id, guard.runs.len())],
+            bottom: Bottom::Deeper,
+            cuts: if in_place {
+                Cuts::Near(WHOLE)
+            } else {
+                Cuts::At(starts(below.get(1..).unwrap_or_default()))
+            },
+            groups: if in_place { vec![guard.id] } else { below.iter().map(|child| child.id).collect() },
+        })
+    }
+
+    /// Rewrites everything below a guard of the first level into the last level, a piece for each of
+    /// its guards there. `logs_bytes` of logs come on top.
+    pub fn column(&self, order: &KeyOrder, rules: &Rules, top: &Guard, logs_bytes: u64) -> Vec<Piece> {
+        let within = |level: &'_ Level| guards_within(order, level, &top.span).to_vec();
+        let guards: Vec<Arc<Guard>> = self.levels.iter().flat_map(within).collect();
+        let last = within(self.last());
+        let mut taken: Vec<(u64, usize)> = guards.iter().map(|guard| (guard.id, guard.runs.len())).collect();
+        let piece = |guard: &Arc<Guard>| {
+            let part = |run: &Run| {
+                let span = run.span.intersect(order, &guard.span)?;
+                Some(Run { span: span.into(), ..run.clone() })
+            };
+            let tables: Vec<Run> = guards.iter().flat_map(|above| &above.runs).filter_map(part).collect();
+            let bytes = guard.bytes() + logs_bytes / last.len().max(1) as u64;
+            Piece {
+                span: guard.span.clone(),
+                tables,
+                // The first piece takes everything: the guards are changed after all are merged.
+                taken: std::mem::take(&mut taken),
+                bottom: Bottom::Reached,
+                cuts: Cuts::Near(if bytes > 2 * rules.table_bytes { rules.table_bytes } else { WHOLE }),
+                groups: vec![guard.id],
+            }
+        };
+        last.iter().map(piece).collect()
     }
 
     /// The merge of logs into the guards of level 1: a fragment for each guard that they have keys
-    /// of, above its tables. A guard is rewritten instead if it is empty, since its fragment is then
-    /// all that it has, or if a range delete may cover keys that only its tables have.
+    /// of, above its tables. Where a range delete may cover keys that only tables have, everything
+    /// below the guard is rewritten. So is an only level that is empty: its guards are to be cut.
     pub fn append_fragments(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job {
-        let Some(level) = self.levels.first() else { return Job::default() };
-        let is_rewritten = |guard: &Arc<Guard>| {
-            guard.runs.is_empty() || logs.deleted.iter().any(|range| guard.span.overlaps(order, range))
-        };
         let mut pieces: Vec<Piece> = Vec::new();
-        for guard in level {
-            if is_rewritten(guard) {
-                // Its share of the logs is not known; the output is cut if it is longer.
-                let bytes = guard.bytes() + logs.bytes;
-                pieces.push(Piece {
-                    span: guard.span.clone(),
-                    tables: guard.runs.clone(),
-                    bottom: Bottom::Reached,
-                    cuts: guard.cuts(Bottom::Reached, bytes, rules),
-                    groups: vec![guard.id],
-                });
+        for guard in self.levels.first().into_iter().flatten() {
+            let is_only = self.levels.len() == 1 && guard.runs.is_empty();
+            if is_only || logs.deleted.iter().any(|range| guard.span.overlaps(order, range)) {
+                pieces.extend(self.column(order, rules, guard, logs.bytes));
                 continue;
             }
             match pieces.last_mut() {
@@ -89,19 +265,100 @@ impl Levels {
                 _ => pieces.push(Piece {
                     span: guard.span.clone(),
                     tables: Vec::new(),
+                    taken: Vec::new(),
                     bottom: Bottom::Deeper,
                     cuts: Cuts::At(Vec::new()),
                     groups: vec![guard.id],
                 }),
             }
         }
-        Job { pieces }
+        Job { pieces, moves: Vec::new() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Files;
+    use crate::format::header::FileKind;
+    use crate::log::test_support::log_env;
+    use crate::lsm::state::GroupRecord;
+    use crate::run::record::FileRecord;
+    use crate::run::run::Source;
+    use crate::vfs::MemVfs;
+    use std::fmt::Write;
+
+    const RULES: Rules = Rules { table_bytes: 100, runs_max: 3, level0_bytes: 20, oldest_snapshot: u64::MAX };
+
+    /// Levels from a text: a line for each level, with the start of each guard and the lengths of
+    /// its runs, newest first.
+    fn levels(text: &str) -> Levels {
+        let vfs: Arc<dyn crate::vfs::Vfs> = Arc::new(MemVfs::new());
+        let env = log_env(&vfs, 1);
+        let files: &Arc<Files> = &env.files;
+        let (mut groups, mut file) = (Vec::new(), 100);
+        for (line, level) in text.lines().map(str::trim).filter(|line| !line.is_empty()).zip(1..) {
+            for guard in line.split_whitespace() {
+                let (start, runs) = guard.trim_end_matches(']').split_once('[').unwrap();
+                let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
+                group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
+                for bytes in runs.split(',').filter(|bytes| !bytes.is_empty()) {
+                    let bytes = bytes.parse().unwrap();
+                    group.files.push(FileRecord { kind: FileKind::Table, bytes, ..FileRecord::log(file, 1) });
+                    file += 1;
+                }
+                groups.push(group);
+            }
+        }
+        let mut run = |record: &FileRecord, area: &Span| Run {
+            source: Source::Table(Arc::new(record.adopt_table(files, 1))),
+            span: area.clone().into(),
+            dropped: None,
+            share_bytes: None,
+        };
+        Levels::open(&KeyOrder::Bytewise, &groups, &mut run).unwrap()
+    }
+
+    fn text_of(key: Option<&Bytes>) -> String {
+        key.map_or("-".into(), |key| String::from_utf8(key.to_vec()).unwrap())
+    }
+
+    /// A job as text: the span of each piece, its runs, the bottom, and the output's places.
+    fn told(job: Option<Job>) -> String {
+        let Some(job) = job else { return "nothing".into() };
+        let mut text = String::new();
+        for piece in &job.pieces {
+            let runs: Vec<String> = piece.tables.iter().map(|run| run.bytes().to_string()).collect();
+            let (start, end) = (text_of(piece.span.start.as_ref()), text_of(piece.span.end.as_ref()));
+            write!(text, "{start}..{end} [{}] {:?} ", runs.join(","), piece.bottom).unwrap();
+            match &piece.cuts {
+                Cuts::Near(WHOLE) => text.push_str("whole"),
+                Cuts::Near(bytes) => write!(text, "near {bytes}").unwrap(),
+                Cuts::At(keys) => {
+                    let keys: Vec<String> = keys.iter().map(|key| text_of(Some(key))).collect();
+                    write!(text, "at {}", keys.join(",")).unwrap();
+                }
+            }
+            writeln!(text, " into {:?}", piece.groups).unwrap();
+        }
+        for change in &job.moves {
+            match change {
+                Move::Insert { level, start } => writeln!(text, "insert {} in {level}", text_of(Some(start))),
+                Move::Delete { level, start } => writeln!(text, "delete {} in {level}", text_of(Some(start))),
+                Move::AddLevel { starts } => {
+                    let starts: Vec<String> = starts.iter().map(|start| text_of(Some(start))).collect();
+                    writeln!(text, "add a level: {}", starts.join(","))
+                }
+                Move::RemoveLevel => writeln!(text, "remove a level"),
+            }
+            .unwrap();
+        }
+        text.trim_end().into()
+    }
+
+    fn picked(text: &str) -> String {
+        told(levels(text).pick_job(&KeyOrder::Bytewise, &RULES))
+    }
 
     #[test]
     fn a_merge_takes_the_newest_runs_of_similar_length() {
@@ -118,5 +375,95 @@ mod tests {
         ]
         .map(alike);
         assert_eq!(counts, [0, 1, 2, 2, 4, 2, 3, 4, 2]);
+    }
+
+    #[test]
+    fn the_guard_with_too_many_runs_is_merged() {
+        assert_eq!(picked("-[50] m[60,50,40]"), "nothing");
+        assert_eq!(picked("-[50] m[10,10,10,90]"), "m..- [10,10,10] Deeper whole into [2]");
+        assert_eq!(picked("-[50] m[50,50,50,90]"), "m..- [50,50,50,90] Reached near 100 into [2]");
+        assert_eq!(picked("-[5] m[5,5,5,6]"), "m..- [5,5,5,6] Reached whole into [2]");
+    }
+
+    /// PebblesDB §3.4: a fragment for each guard below. The last level has no level below.
+    #[test]
+    fn a_guard_above_the_last_level_is_merged_down() {
+        let two = "-[1] g[9,9,9,9] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
+        assert_eq!(picked(two), "g..t [9,9,9,9] Deeper at k,p into [6, 7, 8]");
+    }
+
+    /// PebblesDB §3.4, second exception.
+    #[test]
+    fn a_guard_far_shorter_than_the_last_level_is_rewritten_in_its_place() {
+        let with = |bytes: u64| picked(&format!("-[1,1,1,1] g[]\n -[{bytes}] g[10]"));
+        assert_eq!(with(100), "-..g [1,1,1,1] Deeper at  into [3]");
+        assert_eq!(with(101), "-..g [1,1,1,1] Deeper whole into [1]");
+    }
+
+    #[test]
+    fn a_long_guard_of_the_last_level_is_divided() {
+        assert_eq!(picked("-[300] m[50]"), "nothing");
+        assert_eq!(picked("-[301] m[50]"), "-..m [301] Reached near 100 into [1]");
+    }
+
+    #[test]
+    fn thin_guards_join_the_one_before_them() {
+        assert_eq!(picked("-[90] m[11]"), "nothing");
+        assert_eq!(picked("-[80] m[11]"), "delete m in 1");
+        assert_eq!(picked("-[] c[] m[] t[50]"), "delete c in 1\ndelete m in 1");
+        assert_eq!(
+            picked("-[1] g[1]\n -[90] c[90] g[1] k[90]"),
+            "delete g in 1\ndelete g in 2",
+            "a guard that goes at a level goes at all levels above (PebblesDB §3.3)"
+        );
+    }
+
+    #[test]
+    fn a_guard_with_many_guards_below_it_is_divided_and_one_with_few_goes() {
+        let below: String = (b'a'..b'r').map(|letter| format!(" {0}{0}[90]", letter as char)).collect();
+        let below = below.replace("hh[", "h[");
+        assert_eq!(picked(&format!("-[1]\n -[90]{below}")), "insert h in 1");
+        assert_eq!(picked("-[1] g[1]\n -[90] c[90] g[90]"), "delete g in 1");
+    }
+
+    #[test]
+    fn levels_are_added_and_removed_with_the_data() {
+        let counts = [0, 16, 17, 128, 129, 1024, 1025].map(|data| levels_for(data * 1000, 1000));
+        assert_eq!(counts, [1, 1, 2, 2, 3, 3, 4]);
+        let picked = |text: &str| {
+            told(levels(text).pick_job(&KeyOrder::Bytewise, &Rules { level0_bytes: 1000, ..RULES }))
+        };
+        let guards: String = (0..199).map(|number| format!(" {number:03}[90]")).collect();
+        let added = picked(&format!("-[90]{guards}"));
+        assert!(added.starts_with("add a level: 007,015,023"), "{added}");
+        assert_eq!(picked("-[1]\n -[90] c[90]"), "-..- [1] Deeper at c into [2, 3]");
+        assert_eq!(picked("-[]\n -[90] c[90]"), "remove a level");
+    }
+
+    #[test]
+    fn logs_become_fragments_of_the_guards_of_level_1() {
+        let merged = |text: &str, deleted: &[(&str, &str)]| {
+            let bound = |key: &&str| key.as_bytes().to_vec();
+            let range = |(start, end): &(&str, &str)| crate::types::bounds::Bounds {
+                start: std::ops::Bound::Included(bound(start)),
+                end: std::ops::Bound::Excluded(bound(end)),
+            };
+            let deleted: Vec<_> = deleted.iter().map(range).collect();
+            let logs = Logs { bytes: 900, deleted: &deleted };
+            told(Some(levels(text).append_fragments(&KeyOrder::Bytewise, &RULES, &logs)))
+        };
+        assert_eq!(merged("-[]", &[]), "-..- [] Reached near 100 into [1]");
+        assert_eq!(
+            merged("-[5] m[5] t[]", &[]),
+            "-..t [] Deeper at m into [1, 2]\nt..- [] Reached near 100 into [3]"
+        );
+        assert_eq!(
+            merged("-[5] m[5] t[7]", &[("n", "o")]),
+            "-..m [] Deeper at  into [1]\nm..t [5] Reached near 100 into [2]\nt..- [] Deeper at  into [3]"
+        );
+        assert_eq!(
+            merged("-[5] m[6]\n -[7] c[8] m[9]", &[("a", "b")]),
+            "-..c [5,7] Reached near 100 into [3]\nc..m [5,8] Reached near 100 into [4]\nm..- [] Deeper at  into [2]"
+        );
     }
 }

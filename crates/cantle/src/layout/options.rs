@@ -121,6 +121,13 @@ impl From<ChunkOptions> for LayoutOptions {
     }
 }
 
+#[cfg(feature = "labs")]
+impl From<FlsmOptions> for LayoutOptions {
+    fn from(options: FlsmOptions) -> Self {
+        Self::Flsm(options)
+    }
+}
+
 impl FromStr for LayoutOptions {
     type Err = Error;
 

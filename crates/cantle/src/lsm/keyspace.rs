@@ -96,6 +96,12 @@ impl<S: Shape> Lsm<S> {
         self.limits.load()
     }
 
+    /// The sizes and the state by which the layout chooses a job now.
+    pub(super) fn rules(&self) -> Rules {
+        let oldest_snapshot = self.substrate.mvcc.open_versions().first().copied().unwrap_or(u64::MAX);
+        Rules { oldest_snapshot, ..self.limits().rules }
+    }
+
     /// The newest value of `key` at or below version `at`.
     pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.counters.gets.add(1);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Level 0 is merged when its logs have the length of this many generations, or a part of the live
 /// data ([`LIVE_FRACTION`]), whichever is more: each merge then appends long tables to the groups.
-const GENERATIONS: u64 = 4;
+pub const GENERATIONS: u64 = 4;
 const LIVE_FRACTION: u64 = 64;
 /// Maximum number of logs that level 0 collects: a get may have to search all of them.
 const LOGS_MAX: usize = 12;
@@ -38,7 +38,7 @@ impl<S: Shape> Lsm<S> {
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         bytes >= self.level0_limit(self.jobs.told_live_bytes.load(Relaxed).max(0) as u64)
             || ripe.len() >= LOGS_MAX
-            || view.shape.pick(&self.limits().rules).is_some()
+            || view.shape.pick(&self.env.order, &self.rules()).is_some()
     }
 
     pub(super) fn maintain(&self) {

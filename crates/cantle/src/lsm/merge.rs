@@ -18,7 +18,6 @@ use crate::run::writer::{KeptEntry, Output};
 use crate::substrate::Grant;
 use crate::sync::Arc;
 use crate::sync::time::now;
-use crate::table::TableHandle;
 use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
@@ -59,7 +58,7 @@ impl<S: Shape> Lsm<S> {
         let deleted = self.deleted_ranges(&logs)?;
         let bytes = logs.iter().map(Run::bytes).sum();
         let order = &self.env.order;
-        let job = view.shape.take_logs(order, &self.limits().rules, &Logs { bytes, deleted: &deleted });
+        let job = view.shape.take_logs(order, &self.rules(), &Logs { bytes, deleted: &deleted });
         self.run(&view, &logs, &job, trigger)
     }
 
@@ -67,7 +66,7 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn merge_tables(&self, trigger: Trigger) -> Result<bool> {
         let _merging = self.jobs.merging.lock();
         let view = self.view.load_full();
-        let Some(job) = view.shape.pick(&self.limits().rules) else { return Ok(false) };
+        let Some(job) = view.shape.pick(&self.env.order, &self.rules()) else { return Ok(false) };
         self.run(&view, &[], &job, trigger)
     }
 
@@ -79,7 +78,7 @@ impl<S: Shape> Lsm<S> {
         loop {
             let _merging = self.jobs.merging.lock();
             let view = self.view.load_full();
-            let job = view.shape.sort_within(&self.env.order, &self.limits().rules, bounds);
+            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds);
             let Some(job) = job else { return Ok(()) };
             if !self.run(&view, &[], &job, Trigger::Asked)? {
                 return Ok(());
@@ -196,9 +195,8 @@ impl<S: Shape> Lsm<S> {
         if self.changes.lock().retired {
             return Ok(false);
         }
-        let tables: Vec<Arc<TableHandle>> = written.tables().cloned().collect();
-        let (shape, removed, added) = view.shape.after(job, &written.pieces);
-        if let Some(fault) = shape.fault(order) {
+        let change = view.shape.after(order, job, &written.pieces);
+        if let Some(fault) = change.shape.fault(order) {
             debug_assert!(false, "{fault}");
             tracing::error!(fault, keyspace = self.env.keyspace, "a change of files was refused");
             self.counters.edits_refused.add(1);
@@ -206,25 +204,23 @@ impl<S: Shape> Lsm<S> {
         }
         order.check()?;
         let ids = |runs: &[Run]| runs.iter().map(|run| run.file().id).collect::<Vec<_>>();
+        let removed: Vec<u64> = change.removed.iter().map(|(id, _)| *id).collect();
+        let (added, new): (Vec<_>, Vec<_>) = change.added.into_iter().unzip();
         let payload = Edit::Merge { logs: ids(logs), removed, added }.encode();
         let edit = manifest::Edit::Layout { keyspace: self.env.keyspace, payload };
         canary!(MERGE_UNTOLD_OF_LEVELS else self.substrate.manifest.append(&[edit]))?;
         written.pieces.clear();
-        let is_new = |run: &&Run| match &run.source {
-            Source::Table(table) => tables.iter().any(|new| Arc::ptr_eq(new, table)),
-            Source::Log(_) => false,
-        };
-        let shape = Arc::new(shape);
+        let shape = Arc::new(change.shape);
+        // Before the references of the groups that go: some tables are in both.
+        new.iter().flatten().for_each(|run| run.retain(&self.env.totals));
         {
             let _changes = self.changes.lock();
             let now = self.view.load_full();
             let merged = |log: &Run| logs.iter().any(|merged| log.file().id == merged.file().id);
             let left = now.logs.iter().filter(|log| !merged(log)).cloned().collect();
-            let after = View { active: now.active.clone(), logs: left, shape };
-            after.tables().filter(is_new).for_each(|table| table.retain(&self.env.totals));
-            self.view.store(Arc::new(after));
+            self.view.store(Arc::new(View { active: now.active.clone(), logs: left, shape }));
         }
-        self.release_runs(logs.iter().chain(job.pieces.iter().flat_map(|piece| &piece.tables)));
+        self.release_runs(logs.iter().chain(change.removed.iter().flat_map(|(_, runs)| runs)));
         if self.substrate.files.held_bytes() > HELD_BYTES_MAX {
             self.substrate.checkpoints.want();
             self.substrate.pool.wake();
@@ -244,16 +240,27 @@ struct Written<'a, S: Shape> {
     pieces: Vec<Vec<Placed>>,
 }
 
-impl<S: Shape> Written<'_, S> {
-    fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
-        self.pieces.iter().flatten().map(|placed| &placed.output.table)
-    }
-}
-
 impl<S: Shape> Drop for Written<'_, S> {
     fn drop(&mut self) {
         for placed in self.pieces.iter().flatten() {
             placed.output.discard(&self.lsm.env);
         }
+    }
+}
+
+#[cfg(test)]
+impl<S: Shape> Lsm<S> {
+    /// Seals and merges all logs, in this thread, and then the tables that are due.
+    pub fn settle_for_test(&self) -> Result<()> {
+        self.merge_logs_for_test()?;
+        while self.merge_tables(Trigger::Asked)? {}
+        Ok(())
+    }
+
+    /// Seals and merges all logs, in this thread.
+    pub fn merge_logs_for_test(&self) -> Result<()> {
+        self.seal_active();
+        self.index_all_sealed()?;
+        self.merge_logs(Trigger::Asked).map(drop)
     }
 }

@@ -37,7 +37,7 @@ pub mod areas;
 pub mod generation;
 pub mod keyspace;
 pub mod layout;
-mod maintain;
+pub mod maintain;
 pub mod merge;
 mod open;
 mod rotate;

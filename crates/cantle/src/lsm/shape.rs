@@ -31,15 +31,14 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// The groups in the order of levels and keys.
     fn groups(&self) -> impl Iterator<Item = Group<'_>>;
 
-    /// The next merge of tables that is due, if one is.
-    fn pick(&self, rules: &Rules) -> Option<Job>;
+    /// The next change of tables that is due, if one is.
+    fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job>;
     /// The merge of logs into the shape.
-    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job;
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
-    /// The shape after a merge. Also returns the numbers of the groups that go, and the records of
-    /// those that come.
-    fn after(&self, job: &Job, outputs: &[Vec<Placed>]) -> (Self, Vec<u64>, Vec<GroupRecord>);
+    /// The shape after a job, with the outputs of its pieces.
+    fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self>;
     /// The first invariant of the layout that is broken, if one is.
     fn fault(&self, order: &KeyOrder) -> Option<String>;
 }
@@ -51,6 +50,10 @@ pub struct Rules {
     pub table_bytes: u64,
     /// Number of runs of a group from which on some of them are merged.
     pub runs_max: usize,
+    /// Bytes of logs that are merged at once, usually.
+    pub level0_bytes: u64,
+    /// The oldest version that an open snapshot reads. What only older snapshots saw can go.
+    pub oldest_snapshot: u64,
 }
 
 /// A group of tables: a guard of a level.
@@ -74,10 +77,12 @@ pub struct Stretch {
     pub runs: Vec<Run>,
 }
 
-/// A merge, as pieces in the order of keys.
+/// A change of tables: merges, as pieces in the order of keys, or changes of the groups alone.
 #[derive(Default)]
 pub struct Job {
     pub pieces: Vec<Piece>,
+    /// Changes that move no data, made after the pieces.
+    pub moves: Vec<Move>,
 }
 
 /// A part of a merge, which is merged by itself.
@@ -85,19 +90,37 @@ pub struct Piece {
     pub span: Span,
     /// Tables, newest first. The logs of the job, if it has any, are merged above them.
     pub tables: Vec<Run>,
+    /// The numbers of the groups that these tables are taken from, and the number of the newest
+    /// runs of each.
+    pub taken: Vec<(u64, usize)>,
     pub bottom: Bottom,
     pub cuts: Cuts,
-    /// Numbers of the groups that the output belongs to, in the order of keys.
+    /// The numbers of the groups that the output belongs to, in the order of keys. A table of the
+    /// output comes above the runs that are left in its group.
     pub groups: Vec<u64>,
 }
 
 /// The places at which the output of a piece is cut into tables.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cuts {
-    /// Near this length in bytes, where neighbouring keys share few leading bytes.
+    /// Near this length in bytes, where neighbouring keys share few leading bytes. The piece has one
+    /// group, which becomes several if nothing else is left in it.
     Near(u64),
     /// At these keys, the starts of the piece's groups but the first. Ascending.
     At(Vec<Bytes>),
+}
+
+/// A change of groups that moves no data.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Move {
+    /// The group of this level that has the key is divided: a group begins at the key.
+    Insert { level: u32, start: Bytes },
+    /// The group that begins at the key in this level joins the one before it.
+    Delete { level: u32, start: Bytes },
+    /// A level without tables is put above the last one. Its groups begin at these keys.
+    AddLevel { starts: Vec<Bytes> },
+    /// The level above the last one goes. It has no tables.
+    RemoveLevel,
 }
 
 /// A table of a piece's output.
@@ -105,4 +128,13 @@ pub struct Placed {
     /// The index of its group in the piece, if the cuts are given.
     pub group: usize,
     pub output: OutputTable,
+}
+
+/// A shape after a job.
+pub struct Change<S> {
+    pub shape: S,
+    /// The groups that go, by number, with their runs.
+    pub removed: Vec<(u64, Vec<Run>)>,
+    /// The groups that come, with their runs.
+    pub added: Vec<(GroupRecord, Vec<Run>)>,
 }

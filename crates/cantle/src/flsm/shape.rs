@@ -1,0 +1,219 @@
+//! The levels as a shape of the engine: reading them, and the shape after a job.
+
+use super::levels::{Changing, Guard, Level, Levels, guard_at, guard_before, guards_within};
+use crate::lsm::shape::{Change, Cuts, Group, Job, Logs, Move, Piece, Placed, Rules, Shape, Stretch};
+use crate::lsm::state::GroupRecord;
+use crate::run::record::FileRecord;
+use crate::run::run::{Run, Source};
+use crate::sync::Arc;
+use crate::types::bounds::Bounds;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
+use bytes::Bytes;
+
+impl Shape for Levels {
+    fn open(
+        order: &KeyOrder,
+        groups: Vec<GroupRecord>,
+        run: &mut dyn FnMut(&FileRecord, &Span) -> Run,
+    ) -> Result<Self, &'static str> {
+        Self::open(order, &groups, run)
+    }
+
+    /// One guard of each level (PebblesDB §3.4).
+    fn runs_at<'a>(&'a self, order: &'a KeyOrder, key: &'a [u8]) -> impl Iterator<Item = &'a Run> {
+        self.levels.iter().filter_map(move |level| guard_at(order, level, key)).flat_map(|guard| &guard.runs)
+    }
+
+    fn stretch_at(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch {
+        self.stretch(order, |level| key.map_or(level.first(), |key| guard_at(order, level, key)))
+    }
+
+    fn stretch_before(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch {
+        self.stretch(order, |level| key.map_or(level.last(), |key| guard_before(order, level, key)))
+    }
+
+    fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        self.guards().map(|guard| Group { level: guard.level, span: &guard.span, runs: &guard.runs })
+    }
+
+    fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+        self.pick_job(order, rules)
+    }
+
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job {
+        self.append_fragments(order, rules, logs)
+    }
+
+    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job> {
+        let mut tops = self.levels.first()?.iter().filter(|top| top.span.overlaps(order, bounds));
+        let is_unsorted = |guard: &Arc<Guard>| {
+            let is_last = guard.level as usize == self.levels.len();
+            guard.span.overlaps(order, bounds)
+                && (guard.depth(order) > usize::from(is_last) || guard.stale_bytes(rules.oldest_snapshot) > 0)
+        };
+        let is_unsorted = |top: &&Arc<Guard>| {
+            self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is_unsorted))
+        };
+        let top = tops.find(is_unsorted)?;
+        Some(Job { pieces: self.column(order, rules, top, 0), moves: Vec::new() })
+    }
+
+    fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self> {
+        let mut changing = Changing::new(order, self);
+        for (piece, placed) in job.pieces.iter().zip(outputs) {
+            changing.apply_piece(piece, placed);
+        }
+        job.moves.iter().for_each(|change| changing.apply_move(change));
+        changing.finish()
+    }
+
+    fn fault(&self, order: &KeyOrder) -> Option<String> {
+        self.find_fault(order)
+    }
+}
+
+/// A table of a merge, as a run of a guard.
+fn run_of(placed: &Placed, span: &Span) -> Run {
+    Run {
+        source: Source::Table(placed.output.table.clone()),
+        span: Arc::new(span.clone()),
+        dropped: None,
+        share_bytes: None,
+    }
+}
+
+impl Changing<'_> {
+    fn apply_piece(&mut self, piece: &Piece, placed: &[Placed]) {
+        for &(id, count) in &piece.taken {
+            let Some((level, place)) = self.place_of(id) else { continue };
+            let guard = self.levels.levels[level][place].clone();
+            let runs = guard.runs.get(count..).unwrap_or_default().to_vec();
+            self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+        }
+        for (number, &id) in piece.groups.iter().enumerate() {
+            let Some((level, place)) = self.place_of(id) else { continue };
+            let guard = self.levels.levels[level][place].clone();
+            let own: Vec<&Placed> = match piece.cuts {
+                Cuts::Near(_) => placed.iter().collect(),
+                Cuts::At(_) => placed.iter().filter(|placed| placed.group == number).collect(),
+            };
+            if own.is_empty() {
+                continue;
+            }
+            let starts: Vec<Bytes> =
+                own.iter().skip(1).filter_map(|placed| placed.output.start.clone()).collect();
+            let guards = match starts.is_empty() || !guard.runs.is_empty() {
+                true => {
+                    let new = own.iter().map(|placed| run_of(placed, &guard.span));
+                    vec![guard.with_runs(new.chain(guard.runs.iter().cloned()).collect())]
+                }
+                false => self.divide(&guard, &starts, &own),
+            };
+            self.splice(level, place..place + 1, guards);
+        }
+    }
+
+    /// The guards that come of one whose only tables begin at these keys, the first one apart.
+    fn divide(&mut self, guard: &Guard, starts: &[Bytes], placed: &[&Placed]) -> Vec<Guard> {
+        let firsts = std::iter::once(guard.span.start.clone()).chain(starts.iter().cloned().map(Some));
+        let ends = starts.iter().cloned().map(Some).chain([guard.span.end.clone()]);
+        let spans = firsts.zip(ends).map(|(start, end)| Span { start, end });
+        let new = |(span, placed): (Span, &&Placed)| {
+            let runs = vec![run_of(placed, &span)];
+            Guard { id: self.next_id(), level: guard.level, span, runs }
+        };
+        spans.zip(placed).map(new).collect()
+    }
+
+    fn apply_move(&mut self, change: &Move) {
+        match change {
+            Move::Insert { level, start } => self.insert(*level, start),
+            Move::Delete { level, start } => self.delete(*level, start),
+            Move::AddLevel { starts } => self.add_level(starts),
+            Move::RemoveLevel => self.remove_level(),
+        }
+    }
+
+    /// Divides the guard that has the key. Tables with keys of both halves are shared.
+    fn insert(&mut self, level: u32, start: &Bytes) {
+        let Some((level, place)) = self.place_at(level, start) else { return };
+        let guard = self.levels.levels[level][place].clone();
+        if guard.span.start.as_ref() == Some(start) {
+            return;
+        }
+        let half = |span: Span, changing: &mut Self| {
+            let part = |run: &Run| {
+                let within = run.span.intersect(changing.order, &span)?;
+                // The keys of a table are assumed to be evenly spread over the halves.
+                let is_whole = within == *run.span;
+                Some(if is_whole { run.clone() } else { run.part(within, run.bytes() / 2) })
+            };
+            let runs = guard.runs.iter().filter_map(part).collect();
+            Guard { id: changing.next_id(), level: guard.level, span, runs }
+        };
+        let (lower, upper) = (
+            Span { start: guard.span.start.clone(), end: Some(start.clone()) },
+            Span { start: Some(start.clone()), end: guard.span.end.clone() },
+        );
+        let halves = vec![half(lower, self), half(upper, self)];
+        self.splice(level, place..place + 1, halves);
+    }
+
+    /// Joins the guard that begins at the key with the one before it. Their tables have no key in
+    /// common.
+    fn delete(&mut self, level: u32, start: &Bytes) {
+        let Some((level, place)) = self.place_at(level, start) else { return };
+        let guards = &self.levels.levels[level];
+        let (guard, Some(before)) =
+            (guards[place].clone(), place.checked_sub(1).map(|at| guards[at].clone()))
+        else {
+            return;
+        };
+        if guard.span.start.as_ref() != Some(start) {
+            return;
+        }
+        let span = Span { start: before.span.start.clone(), end: guard.span.end.clone() };
+        let runs = before.runs.iter().chain(&guard.runs).cloned().collect();
+        let joined = Guard { id: self.next_id(), level: guard.level, span, runs };
+        self.splice(level, place - 1..place + 1, vec![joined]);
+    }
+
+    fn add_level(&mut self, starts: &[Bytes]) {
+        let Some(last) = self.levels.levels.pop() else { return };
+        let number = self.levels.levels.len() as u32 + 1;
+        let firsts = std::iter::once(None).chain(starts.iter().cloned().map(Some));
+        let ends = starts.iter().cloned().map(Some).chain([None]);
+        let empty = |(start, end)| {
+            let span = Span { start, end };
+            Arc::new(Guard { id: self.next_id(), level: number, span, runs: Vec::new() })
+        };
+        let above: Level = firsts.zip(ends).map(empty).collect();
+        let deeper = |guard: &Arc<Guard>| Arc::new(guard.in_level(number + 1));
+        let last = last.iter().map(deeper).collect();
+        self.levels.levels.extend([above, last]);
+    }
+
+    fn remove_level(&mut self) {
+        let levels = &mut self.levels.levels;
+        let Some(above) = levels.len().checked_sub(2) else { return };
+        if levels[above].iter().any(|guard| !guard.runs.is_empty()) {
+            return;
+        }
+        levels.remove(above);
+        let number = levels.len() as u32;
+        if let Some(last) = levels.last_mut() {
+            *last = last.iter().map(|guard| Arc::new(guard.in_level(number))).collect();
+        }
+    }
+}
+
+impl Guard {
+    fn with_runs(&self, runs: Vec<Run>) -> Self {
+        Self { id: self.id, level: self.level, span: self.span.clone(), runs }
+    }
+
+    fn in_level(&self, level: u32) -> Self {
+        Self { level, ..self.with_runs(self.runs.clone()) }
+    }
+}

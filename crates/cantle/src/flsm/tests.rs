@@ -1,0 +1,376 @@
+//! Keyspaces in the layout `flsm`, compared with a list of what was written to them.
+
+use super::levels::Levels;
+use crate::layout::options::FlsmOptions;
+use crate::layout::stats::{FlsmStats, LayoutStats};
+use crate::lsm::keyspace::Lsm;
+use crate::lsm::shape::Shape;
+use crate::sync::Arc;
+use crate::sync::random::Rng;
+use crate::vfs::{CrashPlan, MemVfs, OpenMode, Vfs};
+use crate::{Db, KeyspaceOptions, Options, Snapshot};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Small generations and guards, so that few data make many.
+fn open(disk: &MemVfs) -> Db {
+    let layout = FlsmOptions::new().generation_bytes(8 << 10).guard_bytes(16 << 10).max_sstables_per_guard(3);
+    let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(layout));
+    let options = options.vfs(Arc::new(disk.clone())).background_threads(1);
+    options.checkpoint_interval(Duration::from_secs(3600)).open("store").unwrap()
+}
+
+fn lsm_of(db: &Db) -> Arc<Lsm<Levels>> {
+    let layout: Arc<dyn Any + Send + Sync> = db.own().layout.clone();
+    layout.downcast().unwrap()
+}
+
+fn stats(db: &Db) -> FlsmStats {
+    match db.own().layout.stats().of_layout {
+        LayoutStats::Flsm(stats) => stats,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The files of each guard, newest first.
+fn guards(db: &Db) -> Vec<Vec<u64>> {
+    let view = lsm_of(db).view();
+    view.shape.groups().map(|group| group.runs.iter().map(|run| run.file().id).collect()).collect()
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+fn value(number: u64, bytes: usize) -> Vec<u8> {
+    format!("value {number} ").into_bytes().into_iter().cycle().take(bytes).collect()
+}
+
+fn all(pairs: impl Iterator<Item = crate::Result<(crate::Key, crate::Value)>>) -> Model {
+    pairs.map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()
+}
+
+fn assert_is(db: &Db, model: &Model, what: &str) {
+    assert!(all(db.range(..)) == *model, "{what}: a scan");
+    assert!(all(db.range(..).rev()) == *model, "{what}: a scan backward");
+    for number in (0..2000).step_by(7) {
+        let key = key(number);
+        assert!(
+            db.get(&key).unwrap().as_deref() == model.get(&key).map(|value| &value[..]),
+            "{what}: get {number}"
+        );
+    }
+    assert!(db.verify().unwrap().is_ok(), "{what}");
+}
+
+#[test]
+fn a_keyspace_is_what_was_written_to_it_through_rotations_and_merges() {
+    for seed in 0..4 {
+        let mut rng = Rng::new(seed);
+        let mut below = move |bound: u64| rng.below(bound);
+        let mut disk = MemVfs::new();
+        let (mut db, mut model) = (open(&disk), Model::new());
+        let mut held: Vec<(Snapshot, Model)> = Vec::new();
+        let (mut sealed, mut merges) = (0, 0);
+        for step in 0..6000 {
+            let number = below(2000);
+            match below(100) {
+                0..80 => {
+                    let value = value(step, 10 + below(90) as usize);
+                    db.put(key(number), &value).unwrap();
+                    model.insert(key(number), value);
+                }
+                80..95 => {
+                    db.delete(key(number)).unwrap();
+                    model.remove(&key(number));
+                }
+                95 => {
+                    let end = number + below(100);
+                    db.delete_range(key(number)..key(end)).unwrap();
+                    model.retain(|at, _| *at < key(number) || *at >= key(end));
+                }
+                96 if held.len() < 4 => held.push((db.snapshot(), model.clone())),
+                97 if below(4) == 0 => db.sync().unwrap(),
+                98 if below(8) == 0 => lsm_of(&db).settle_for_test().unwrap(),
+                99 if below(8) == 0 => {
+                    (sealed, merges) = (sealed + stats(&db).generations_sealed, merges + stats(&db).merges);
+                    held.clear();
+                    if below(2) == 0 {
+                        db.close().unwrap();
+                        db = open(&disk);
+                    } else {
+                        let killed = disk.kill();
+                        drop(db);
+                        disk = killed;
+                        db = open(&disk);
+                    }
+                }
+                _ => {}
+            }
+            if step % 500 == 0 {
+                for (snapshot, model) in &held {
+                    assert!(all(snapshot.range(..)) == *model, "seed {seed}, step {step}: a snapshot");
+                }
+            }
+        }
+        assert_is(&db, &model, "as written");
+        held.clear();
+        lsm_of(&db).settle_for_test().unwrap();
+        assert_is(&db, &model, "settled");
+        db.compact_range(..).unwrap();
+        assert_is(&db, &model, "compacted");
+        let order = &lsm_of(&db).env.order;
+        assert!(lsm_of(&db).view().shape.guards().all(|guard| guard.depth(order) <= 1), "{:?}", guards(&db));
+        assert!(guards(&db).len() > 3, "{:?}", guards(&db));
+        (sealed, merges) = (sealed + stats(&db).generations_sealed, merges + stats(&db).merges);
+        assert!(sealed > 20 && merges > 5, "{sealed} generations sealed, {merges} merges");
+    }
+}
+
+/// Three guards, each with one table; 300 keys with values of 200 bytes.
+fn three_guards(disk: &MemVfs) -> Db {
+    let db = open(disk);
+    (0..300).for_each(|number| db.put(key(number), value(number, 200)).unwrap());
+    db.compact_range(..).unwrap();
+    assert!(guards(&db).len() >= 3 && guards(&db).iter().all(|files| files.len() == 1), "{:?}", guards(&db));
+    db
+}
+
+/// PebblesDB §3.4: nothing of a guard is rewritten when others' keys arrive.
+#[test]
+fn a_merge_of_logs_appends_a_fragment_to_each_guard_and_rewrites_nothing() {
+    let disk = MemVfs::new();
+    let db = three_guards(&disk);
+    let before = guards(&db);
+    (0..300).step_by(3).for_each(|number| db.put(key(number), value(number + 1, 200)).unwrap());
+    let written = db.own().layout.stats().table_bytes_written;
+    lsm_of(&db).merge_logs_for_test().unwrap();
+    let written = db.own().layout.stats().table_bytes_written - written;
+    let after = guards(&db);
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(after.len(), 2);
+        assert_eq!(after[1..], before[..], "the guard's own table is as it was, below the fragment");
+    }
+    let fragments = after.len() as u64;
+    assert!(written < 100 * 220 * 102 / 100 + fragments * 2048, "{written}");
+    // Keys of one guard leave the others alone.
+    db.put(key(299), "new").unwrap();
+    lsm_of(&db).merge_logs_for_test().unwrap();
+    let last = guards(&db);
+    assert_eq!(last[..last.len() - 1], after[..after.len() - 1]);
+    assert_eq!(last.last().map(Vec::len), Some(3));
+}
+
+/// PebblesDB §4.3. The published code drops a delete above an older put of the next level.
+#[test]
+fn a_deleted_key_stays_deleted_whatever_is_merged_first() {
+    let disk = MemVfs::new();
+    let db = three_guards(&disk);
+    for number in (0..300).step_by(10) {
+        db.delete(key(number)).unwrap();
+    }
+    lsm_of(&db).merge_logs_for_test().unwrap();
+    let is_gone = |db: &Db| (0..300).step_by(10).all(|number| db.get(key(number)).unwrap().is_none());
+    assert!(is_gone(&db), "the fragment has the deletes");
+    (0..300).step_by(50).for_each(|number| db.put(key(number + 1), "new").unwrap());
+    lsm_of(&db).settle_for_test().unwrap();
+    assert!(is_gone(&db) && db.range(..).count() == 270);
+    // A merge with the oldest table drops them.
+    db.compact_range(..).unwrap();
+    assert!(is_gone(&db) && db.range(..).count() == 270);
+    assert_eq!(db.verify().unwrap().entries, 270);
+}
+
+#[test]
+fn a_range_delete_reaches_keys_that_only_tables_have() {
+    let disk = MemVfs::new();
+    let db = three_guards(&disk);
+    db.delete_range(key(50)..key(250)).unwrap();
+    db.put(key(100), "after").unwrap();
+    for what in ["in the log", "merged", "compacted"] {
+        assert_eq!(db.range(..).count(), 101, "{what}");
+        assert!(db.get(key(150)).unwrap().is_none(), "{what}");
+        assert_eq!(db.get(key(100)).unwrap().as_deref(), Some(&b"after"[..]), "{what}");
+        match what {
+            "in the log" => lsm_of(&db).merge_logs_for_test().unwrap(),
+            _ => db.compact_range(..).unwrap(),
+        }
+    }
+    assert_eq!(db.verify().unwrap().entries, 101);
+}
+
+/// The inputs of a merge are there until a checkpoint covers its output.
+#[test]
+fn a_loss_of_power_after_a_merge_returns_to_the_state_of_the_checkpoint() {
+    let disk = MemVfs::new();
+    let db = three_guards(&disk);
+    db.sync().unwrap();
+    let before = all(db.range(..));
+    (0..300).step_by(2).for_each(|number| db.put(key(number), "new").unwrap());
+    lsm_of(&db).settle_for_test().unwrap();
+    let (lost, killed) = (disk.crash(&CrashPlan::LOSE_UNSYNCED), disk.kill());
+    let now = all(db.range(..));
+    drop(db);
+    assert!(all(open(&lost).range(..)) == before);
+    assert!(all(open(&killed).range(..)) == now);
+}
+
+/// Opening reads the manifest only: logs are read when they are needed.
+#[test]
+fn a_keyspace_that_was_killed_while_it_was_written_opens_without_reading_a_log() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    (0..500).for_each(|number| db.put(key(number), value(number, 100)).unwrap());
+    let killed = disk.kill();
+    drop(db);
+    let db = open(&killed);
+    let view = lsm_of(&db).view();
+    assert!(
+        view.logs.len() > 1 && view.logs.iter().filter_map(|run| run.log()).all(|log| log.loaded().is_none())
+    );
+    assert_eq!(db.range(..).count(), 500);
+}
+
+/// An idle keyspace has no log: the first write creates one.
+#[test]
+fn a_keyspace_without_writes_has_no_file() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    assert_eq!((db.get("a").unwrap(), db.range(..).count()), (None, 0));
+    assert!(lsm_of(&db).view().logs.is_empty());
+    db.put("a", "b").unwrap();
+    assert_eq!(lsm_of(&db).view().logs.len(), 1);
+}
+
+#[test]
+fn threads_that_write_while_generations_change_lose_nothing() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let db = &db;
+            scope.spawn(move || {
+                for step in 0..1500 {
+                    let key = key(thread * 1000 + step % 250);
+                    db.put(&key, step.to_be_bytes()).unwrap();
+                    assert_eq!(db.get(&key).unwrap().as_deref(), Some(&step.to_be_bytes()[..]));
+                }
+            });
+        }
+    });
+    assert!(stats(&db).generations_sealed > 10, "{:?}", stats(&db));
+    lsm_of(&db).settle_for_test().unwrap();
+    assert_eq!(db.range(..).count(), 1000);
+    for (key, value) in all(db.range(..)) {
+        assert!(value[..] >= 1250u64.to_be_bytes()[..], "{key:?}: {value:?}");
+    }
+}
+
+/// Each wrong manifest is an error of its own, and nothing is changed.
+#[test]
+fn a_manifest_whose_guards_cannot_be_is_corruption() {
+    use crate::lsm::state::{Edit, GroupRecord};
+    let guard = |id, level, start: Option<&'static str>| GroupRecord {
+        id,
+        level,
+        start: start.map(|start| start.as_bytes().into()),
+        files: Vec::new(),
+    };
+    let outside = {
+        let mut outside = guard(3, 1, Some("x"));
+        let mut file = crate::run::record::FileRecord::log(99, 1);
+        file.kind = crate::format::header::FileKind::Table;
+        file.span = Some(crate::types::span::Span { start: Some("a".into()), end: Some("b".into()) });
+        outside.files.push(file);
+        outside
+    };
+    for (added, why) in [
+        (vec![guard(2, 1, None)], "does not begin with a group for the smallest keys"),
+        (vec![guard(2, 1, Some("x")), guard(3, 1, Some("x"))], "begin at the same key"),
+        (vec![guard(2, 3, None)], "a level between others has no guard"),
+        (vec![outside], "lies outside of its guard"),
+    ] {
+        let disk = MemVfs::new();
+        let db = open(&disk);
+        db.put("a", "b").unwrap();
+        let edit = Edit::Merge { logs: Vec::new(), removed: Vec::new(), added };
+        let (manifest, keyspace) = (&lsm_of(&db).substrate.manifest, lsm_of(&db).env.keyspace);
+        manifest.append(&[crate::manifest::Edit::Layout { keyspace, payload: edit.encode() }]).unwrap();
+        let path = manifest.path();
+        let killed = disk.kill();
+        drop(db);
+        let read = |disk: &MemVfs| {
+            let file = disk.open(&path, OpenMode::Read).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            bytes
+        };
+        let before = read(&killed);
+        let layout = KeyspaceOptions::new().layout(FlsmOptions::new());
+        let error =
+            Options::new().default_keyspace(layout).vfs(Arc::new(killed.clone())).open("store").unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains(why), "{error}");
+        // The opening appends the beginning of its epoch, and nothing else.
+        assert!(read(&killed).starts_with(&before), "{why}");
+    }
+}
+
+/// PebblesDB §3.1 and §3.3: levels and guards follow the data, in both directions.
+#[test]
+fn levels_and_guards_come_and_go_with_the_data() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    let mut rng = Rng::new(1);
+    let mut numbers = std::collections::BTreeSet::new();
+    for _ in 0..12_000 {
+        let number = rng.below(100_000);
+        numbers.insert(number);
+        db.put(key(number), value(number, 200)).unwrap();
+    }
+    lsm_of(&db).settle_for_test().unwrap();
+    let shape = lsm_of(&db).view().shape.clone();
+    assert!(shape.levels.len() >= 2, "{} levels", shape.levels.len());
+    let counts: Vec<usize> = shape.levels.iter().map(Vec::len).collect();
+    assert!(counts[0] >= 3 && counts.windows(2).all(|pair| pair[0] * 2 <= pair[1]), "{counts:?}");
+    assert_eq!(shape.find_fault(&lsm_of(&db).env.order), None);
+    let most = shape.guards().map(|guard| guard.bytes()).max().unwrap();
+    assert!(most <= 3 * (16 << 10) + 4096, "{most}");
+    let found: Vec<Vec<u8>> = db.range(..).map(|pair| pair.unwrap().0.to_vec()).collect();
+    assert!(found.iter().eq(numbers.iter().map(|&number| key(number)).collect::<Vec<_>>().iter()));
+    for round in 0..3 {
+        for &number in &numbers {
+            db.delete(key(number)).unwrap();
+        }
+        lsm_of(&db).settle_for_test().unwrap();
+        db.compact_range(..).unwrap();
+        lsm_of(&db).settle_for_test().unwrap();
+        let (levels, guards) = (stats(&db).levels, guards(&db).len());
+        assert!(levels == 1 && guards == 1, "round {round}: {levels} levels, {guards} guards");
+        assert_eq!(db.range(..).count(), 0);
+        numbers = (0..1000).map(|number| 1000 * round + number).collect();
+        numbers.iter().for_each(|&number| db.put(key(number), value(number, 200)).unwrap());
+    }
+    assert!(db.verify().unwrap().is_ok());
+}
+
+/// A range delete reaches every level below it.
+#[test]
+fn a_range_delete_reaches_the_last_level() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    (0..8000).for_each(|number| db.put(key(number * 37 % 8000), value(number, 200)).unwrap());
+    lsm_of(&db).settle_for_test().unwrap();
+    assert!(stats(&db).levels >= 2, "{:?}", stats(&db));
+    let snapshot = db.snapshot();
+    db.delete_range(key(1000)..key(7000)).unwrap();
+    db.put(key(5000), "after").unwrap();
+    lsm_of(&db).merge_logs_for_test().unwrap();
+    assert_eq!((db.range(..).count(), snapshot.range(..).count()), (2001, 8000));
+    drop(snapshot);
+    db.compact_range(..).unwrap();
+    assert_eq!((db.range(..).count(), db.verify().unwrap().entries), (2001, 2001));
+}
