@@ -13,7 +13,8 @@ mod race;
 
 use crate::failure::{Failure, Result};
 use crate::runner;
-use cantle::{Db, KeyspaceStats, Options, Stats};
+use cantle::stats::KeyspaceStats;
+use cantle::{Db, Options, Stats};
 use cantle_workloads::generator::{Chooser, Distribution, Random};
 use cantle_workloads::records::{self, RECORDS_MAX, VALUE_BYTES, Values};
 use cantle_workloads::size::{parse_duration, parse_size};

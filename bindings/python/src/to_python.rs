@@ -1,7 +1,8 @@
 //! Reports of the library as Python objects.
 
 use crate::errors;
-use cantle::{RepairReport, Report};
+use cantle::Report;
+use cantle::repair::RepairReport;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};

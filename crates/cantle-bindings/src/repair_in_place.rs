@@ -16,7 +16,8 @@
 //! * Only three things are removed: files that this repair has made, those that an interrupted
 //!   repair has made if this one starts over, and a store of which everything was saved.
 
-use cantle::{Error, Options, RepairReport};
+use cantle::repair::RepairReport;
+use cantle::{Error, Options};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use std::ffi::OsString;

@@ -1,7 +1,8 @@
 //! A store that another program has open, seen through its socket (`Options::monitor` of the library).
 
 use crate::failure::{Failure, Outcome};
-use cantle::{RegionInfo, Stats};
+use cantle::Stats;
+use cantle::stats::RegionInfo;
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

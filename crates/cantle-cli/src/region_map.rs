@@ -8,7 +8,8 @@
 //! is printed here: what [`Keyspace::regions`](cantle::Keyspace::regions) returned becomes a text.
 
 use crate::output::{counted, human_bytes, human_count, terminal_columns};
-use cantle::{LayoutKind, RegionInfo};
+use cantle::LayoutKind;
+use cantle::stats::RegionInfo;
 use std::env;
 use std::fmt::Write as _;
 

@@ -3,7 +3,8 @@
 //! The page holds a column for each measure, sizes in KiB, and keys by what they share with those before. Labels of keys are cut to
 //! a length with which the page stays below 2 MB for 30,000 regions.
 
-use cantle::{LayoutKind, RegionInfo};
+use cantle::LayoutKind;
+use cantle::stats::RegionInfo;
 use serde_json::json;
 
 /// Bytes of the page that labels of keys take at most.

@@ -5,7 +5,8 @@ use crate::keyfmt::KeyCodec;
 use crate::monitored::Monitored;
 use crate::schema::Schema;
 use crate::store::{Access, DEFAULT_KEYSPACE, KeyArgs, Opened, StoreArgs};
-use cantle::{LayoutKind, RegionInfo, Stats};
+use cantle::stats::RegionInfo;
+use cantle::{LayoutKind, Stats};
 use std::time::Duration;
 
 /// A store and one of its keyspaces.

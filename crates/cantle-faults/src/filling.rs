@@ -5,7 +5,8 @@ use crate::layouts::OfChunk;
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::workload::key;
-use cantle::{Db, Durability, KeyspaceStats, LayoutKind};
+use cantle::stats::KeyspaceStats;
+use cantle::{Db, Durability, LayoutKind};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
 //! Options of the layout under test.
 
-use cantle::{ChunkStats, KeyspaceOptions, KeyspaceStats, LayoutKind, LayoutOptions};
+use cantle::stats::{ChunkStats, KeyspaceStats};
+use cantle::{KeyspaceOptions, LayoutKind, LayoutOptions};
 use std::fmt::Display;
 
 pub trait Tuned: Sized {

@@ -1,7 +1,8 @@
 //! One visit of a door: its parameters, its duration, and its counters.
 
 use crate::rng::Rng;
-use cantle::{Capabilities, LayoutKind};
+use cantle::LayoutKind;
+use cantle::labs::Capabilities;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io::Write;

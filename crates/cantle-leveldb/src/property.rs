@@ -3,7 +3,7 @@
 use crate::bytes::{copy_text, lent};
 use crate::call::quietly;
 use crate::database::{Database, database, leveldb_t};
-use cantle::{ChunkStats, KeyspaceStats, RegionInfo};
+use cantle::stats::{ChunkStats, KeyspaceStats, RegionInfo};
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;

@@ -90,7 +90,7 @@
 //! * `zstd` (default): [`Compression::Zstd`]. The one dependency that needs a C compiler.
 //! * `jiff`: that crate's times and dates are parts of [keys](key).
 //! * `monitor`: [`Options::monitor`], a socket by which the command looks at an open store. Brings `serde_json`.
-//! * `serde`: [`Stats`], [`RegionInfo`] and the option enums implement `serde::Serialize` and
+//! * `serde`: [`Stats`], [`RegionInfo`](stats::RegionInfo) and the option enums implement `serde::Serialize` and
 //!   `Deserialize`; `typed::Json` keeps values of any type that serde knows.
 //! * `uuid`: that crate's UUIDs are parts of keys.
 //!
@@ -140,11 +140,11 @@ mod manifest;
 mod memory;
 mod merge;
 mod mvcc;
-
 mod read_ahead;
 mod records;
-mod repair;
+pub mod repair;
 mod run;
+pub mod stats;
 mod substrate;
 mod sync;
 mod table;
@@ -154,17 +154,20 @@ pub mod typed;
 mod types;
 pub mod vfs;
 
-pub use budget::{MemoryAccount, MemoryStats};
+/// For the labs alone: the promises of layouts.
+#[cfg(feature = "labs")]
+#[doc(hidden)]
+pub mod labs {
+    pub use crate::layout::kind::Capabilities;
+}
+
 pub use db::{BatchView, SnapshotView, TransactionView};
 pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, Transaction, WriteBatch};
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use layout::kind::{Capabilities, LayoutKind};
+pub use layout::kind::LayoutKind;
 pub use layout::options::{ChunkOptions, LayoutOptions};
-pub use layout::stats::{ChunkStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, RegionInfo, Report};
-pub use maintenance::{JobStats, MaintenanceStats};
-pub use repair::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
-
+pub use layout::stats::Report;
 pub use typed::TypedKeyspace;
 pub use types::error::{Attempt, Error, Result};
 pub use types::value::{Key, Value};

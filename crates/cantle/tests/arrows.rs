@@ -30,7 +30,7 @@ const FLOORS: &[&[&str]] = &[
     &["chunk", "flsm", "tiny"],
     &["layouts"],
     &["db"],
-    &["repair", "typed"],
+    &["repair", "stats", "typed"],
 ];
 
 /// Subfolders, from the lowest up, of folders that have more than one; "" are the files of the

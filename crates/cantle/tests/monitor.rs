@@ -4,7 +4,8 @@
 #![expect(unsafe_code, reason = "forks")]
 #![expect(clippy::disallowed_methods, reason = "looks at the store's directory from outside")]
 
-use cantle::{Db, Error, Options, RegionInfo, Stats, vfs::MemVfs};
+use cantle::stats::RegionInfo;
+use cantle::{Db, Error, Options, Stats, vfs::MemVfs};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::Shutdown;

@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 #![expect(clippy::disallowed_methods, reason = "waits for background threads")]
 
+use cantle::stats::KeyspaceStats;
 use cantle::vfs::MemVfs;
-use cantle::{ChunkOptions, Db, KeyspaceOptions, KeyspaceStats, Options};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

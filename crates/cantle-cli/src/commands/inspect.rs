@@ -8,7 +8,7 @@ use crate::region_page;
 use crate::schema::{Schema, ValueForm};
 use crate::seen::Seen;
 use crate::store::{KeyArgs, StoreArgs};
-use cantle::RegionInfo;
+use cantle::stats::RegionInfo;
 use clap::Args;
 use std::path::{Path, PathBuf};
 

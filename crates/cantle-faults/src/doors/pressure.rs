@@ -133,7 +133,7 @@ fn delays_of(db: &Db, writer: &Keyspace, round: u64) -> u64 {
 
 /// Sizes of the keyspaces, for the message of a finding.
 fn sizes(db: &Db) -> Vec<(String, u64, u64, u64)> {
-    let of = |keyspace: cantle::KeyspaceStats| {
+    let of = |keyspace: cantle::stats::KeyspaceStats| {
         (keyspace.name, keyspace.log_bytes + keyspace.table_bytes, keyspace.held_bytes, keyspace.live_bytes)
     };
     db.stats().keyspaces.into_iter().map(of).collect()

@@ -54,6 +54,7 @@ impl LayoutKind {
     }
 
     /// The promises of this layout beyond those of every layout.
+    #[cfg(feature = "labs")]
     #[doc(hidden)]
     pub fn capabilities(self) -> Capabilities {
         match self {
@@ -63,14 +64,12 @@ impl LayoutKind {
                 loads_ranges: true,
                 shares_logs: false,
             },
-            #[cfg(feature = "labs")]
             Self::Flsm => Capabilities {
                 frees_space: false,
                 bounds_memory: false,
                 loads_ranges: false,
                 shares_logs: true,
             },
-            #[cfg(feature = "labs")]
             Self::Tiny => Capabilities {
                 frees_space: false,
                 bounds_memory: false,
@@ -94,6 +93,7 @@ impl LayoutKind {
 
 /// Properties in which layouts differ, apart from speed. The labs read them before they test
 /// something that only some layouts promise.
+#[cfg(feature = "labs")]
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

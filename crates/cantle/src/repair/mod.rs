@@ -1,20 +1,25 @@
-//! Repair: copies everything that can still be read of a damaged store into a new one.
+//! Reports of a repair, which saves everything that can be read of a damaged store.
 //!
-//! ```text
-//!   lock → survey: the files, and the store that they belong to
-//!        → plan: if the manifest is whole, the chunks that opening would find; otherwise all files
-//!        → for each area: its logs sorted, its tables read across damage, merged → the new store
-//! ```
-//!
-//! With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's
-//! files decides what is newer, and dead versions, dead batches and dropped files are left out.
-//! Without one, versions decide. On demand, entries that no checkpoint covers are kept. Then
-//! everything is as in an opening after a process that the page cache outlived, except for gaps.
-//!
-//! Invariants: nothing in the damaged store is changed. Bytes are trusted only under a checksum
-//! that covers file and offset. Memory is bounded by the budget and a few blocks for each open
-//! file, and time by the files' length, whatever they contain. Each damage is reported with its
-//! place, and with the keys that it may concern.
+//! [`Db::repair`] copies the readable pairs of a damaged store into a new one, and returns a
+//! [`RepairReport`]: each [`RepairedKeyspace`], the damaged places, the files that were
+//! [left out](LeftOut), and the [keys](UncertainKeys) whose newest version may be lost.
+//! [`Db::repair_with`] also reports its [progress](RepairProgress).
+
+// ```text
+//   lock → survey: the files, and the store that they belong to
+//        → plan: if the manifest is whole, the chunks that opening would find; otherwise all files
+//        → for each area: its logs sorted, its tables read across damage, merged → the new store
+// ```
+//
+// With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's
+// files decides what is newer, and dead versions, dead batches and dropped files are left out.
+// Without one, versions decide. On demand, entries that no checkpoint covers are kept. Then
+// everything is as in an opening after a process that the page cache outlived, except for gaps.
+//
+// Invariants: nothing in the damaged store is changed. Bytes are trusted only under a checksum
+// that covers file and offset. Memory is bounded by the budget and a few blocks for each open
+// file, and time by the files' length, whatever they contain. Each damage is reported with its
+// place, and with the keys that it may concern.
 
 mod area;
 mod journal;

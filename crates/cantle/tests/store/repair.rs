@@ -11,8 +11,9 @@ mod missing;
 mod stores;
 mod undamaged;
 
+use cantle::repair::{RepairReport, UncertainKeys};
 use cantle::vfs::{MemVfs, OpenMode, Vfs};
-use cantle::{ChunkOptions, Db, KeyspaceOptions, Options, RepairReport, UncertainKeys};
+use cantle::{ChunkOptions, Db, KeyspaceOptions, Options};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! The store's own figures at both ends of a phase.
 
-use cantle::{KeyspaceStats, Stats};
+use cantle::Stats;
+use cantle::stats::KeyspaceStats;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

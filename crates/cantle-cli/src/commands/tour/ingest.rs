@@ -121,7 +121,8 @@ pub(crate) fn load(
         narrator.say(&format!("{} malformed rows were passed over", count(malformed)))?;
     }
     let stats = db.stats();
-    let written = |size: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(size).sum::<u64>();
+    let written =
+        |size: fn(&cantle::stats::KeyspaceStats) -> u64| stats.keyspaces.iter().map(size).sum::<u64>();
     let (log, tables) = (written(|k| k.log_bytes_written), written(|k| k.table_bytes_written));
     let by_kernel = device_amplification.map_or("no figure".into(), |ratio| format!("{ratio:.2}"));
     narrator.say(&format!(

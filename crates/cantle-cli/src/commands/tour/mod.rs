@@ -200,7 +200,8 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
 
 /// The contents of memory, in short.
 fn in_memory(stats: &cantle::Stats) -> String {
-    let sum = |count: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
+    let sum =
+        |count: fn(&cantle::stats::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
     format!(
         "{} of {} {}, {}; rows {}, blocks {}",
         count(sum(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),

@@ -7,8 +7,9 @@ use crate::files::{Kind, names, read};
 use crate::sealed::HEADER_BYTES;
 use crate::setup::{STORE, has_layout};
 use crate::workload::{Pairs, State};
+use cantle::repair::{RepairReport, UncertainKeys};
 use cantle::vfs::MemVfs;
-use cantle::{Db, Error, RepairReport, UncertainKeys};
+use cantle::{Db, Error};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 

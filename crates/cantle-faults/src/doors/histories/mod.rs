@@ -23,7 +23,7 @@ mod transactions;
 mod write_buffer;
 
 use crate::visit::{Visit, words_of};
-use cantle::Capabilities;
+use cantle::labs::Capabilities;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes a history on a store and checks it.

@@ -89,7 +89,7 @@ pub fn play(part: &Part) {
 /// Counters by which the parent checks that the script does each kind of work.
 fn say_counts(db: &Db) {
     let stats = db.stats();
-    let sum = |of: fn(&cantle::KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&cantle::stats::KeyspaceStats) -> u64| stats.keyspaces.iter().map(of).sum::<u64>();
     let (splits, rebalances, merges) =
         (sum(|k| k.of_chunk().splits), sum(|k| k.of_chunk().rebalances), sum(|k| k.of_chunk().merges));
     say(format!("counts {splits} {rebalances} {merges} {}", stats.checkpoints));

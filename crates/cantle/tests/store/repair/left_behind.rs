@@ -1,8 +1,9 @@
 //! On demand a repair keeps data that no checkpoint covers, as far as they exist.
 
 use super::{Content, content, opened, options};
+use cantle::repair::RepairReport;
 use cantle::vfs::{CrashPlan, MemVfs, Vfs};
-use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options, RepairReport, WriteBatch};
+use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options, WriteBatch};
 use std::path::Path;
 use std::time::Duration;
 
