@@ -240,6 +240,55 @@ fn sizes_are_told_after_a_kill() {
 }
 
 #[test]
+fn ranges_for_machines_begin_with_keys_as_text_and_in_hexadecimal() {
+    let place = Place::new();
+    let rows: String = (0..20_000).map(|row| format!("tab\\t{row:06}\tvalue {row} of many\n")).collect();
+    let small = ["--layout", "chunk:chunk_bytes=64KiB"];
+    place.run_with(&[&["load", "s", "--tsv", "-"], &small[..]].concat(), rows.as_bytes()).text();
+    let rows: String = (0..20_000).map(|row| format!("EWR,{row},value {row} of many\n")).collect();
+    let columns = ["load", "s", "--keyspace", "columns", "--csv", "-", "--key", "origin,flight:int"];
+    let rows = format!("origin,flight,note\n{rows}");
+    place.run_with(&[&columns[..], &small].concat(), rows.as_bytes()).text();
+
+    for (keyspace, begin, begin_hex) in
+        [("default", "tab\\t0", "7461620930"), ("columns", "EWR,", "0245575200")]
+    {
+        let inspect = ["inspect", "s", "--keyspace", keyspace];
+        let regions = json(&place, &[&inspect[..], &["--json"]].concat());
+        let regions = regions.as_array().unwrap();
+        assert!(regions.len() > 2, "{regions:?}");
+        assert_eq!((&regions[0]["start"], &regions[0]["start_hex"]), (&"".into(), &"".into()));
+        assert_eq!(
+            members(&regions[0]),
+            [
+                "start",
+                "start_hex",
+                "level",
+                "table_bytes",
+                "log_bytes",
+                "garbage_bytes",
+                "tables",
+                "segments",
+                "resident_bytes",
+                "heat"
+            ]
+        );
+        let map = place.run(&[&inspect[..], &["--lines", "1000"]].concat()).text();
+        for region in &regions[1..] {
+            let (start, hex) = (region["start"].as_str().unwrap(), region["start_hex"].as_str().unwrap());
+            assert!(start.starts_with(begin) && map.contains(start), "{start} in {map}");
+            assert!(hex.starts_with(begin_hex), "{start} is {hex}");
+        }
+        // The text is one that other commands take.
+        let (start, hex) = (regions[1]["start"].as_str().unwrap(), regions[1]["start_hex"].as_str().unwrap());
+        let scan = ["scan", "s", "--keyspace", keyspace, "--from", start];
+        let first =
+            place.run(&[&scan[..], &["--limit", "1", "--keys-only", "--format", "hex"]].concat()).text();
+        assert!(first.trim() >= hex, "{first} is after {hex}");
+    }
+}
+
+#[test]
 fn errors_speak_of_the_commands_own_surface() {
     let place = Place::new();
     place.flights();

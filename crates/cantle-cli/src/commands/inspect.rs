@@ -1,5 +1,6 @@
 //! `cantle inspect`: the region map.
 
+use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::keyfmt::KeyCodec;
 use crate::output::{Output, human_bytes, note};
@@ -10,13 +11,15 @@ use crate::seen::Seen;
 use crate::store::{KeyArgs, StoreArgs};
 use cantle::stats::RegionInfo;
 use clap::Args;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and
 /// which are in memory
 ///
-/// --json prints an array with one object for each range: start (the key's bytes), level, table_bytes, log_bytes,
-/// garbage_bytes, tables, segments, resident_bytes, heat.
+/// --json prints an array with one object for each range: start (its smallest possible key as the map prints it; empty
+/// in the first range), start_hex (the same key, whole, in hexadecimal), level, table_bytes, log_bytes, garbage_bytes,
+/// tables, segments, resident_bytes, heat.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
@@ -53,7 +56,8 @@ impl Inspect {
         }
         let mut output = Output::new();
         if self.json {
-            output.json(&regions)?;
+            output
+                .json(&regions.iter().map(|region| as_json(region, &codec)).collect::<Outcome<Vec<_>>>()?)?;
             return output.finish();
         }
         output.line(format!("keyspace {}", seen.name()))?;
@@ -92,4 +96,18 @@ impl Inspect {
         note(format_args!("wrote {}: {}", path.display(), human_bytes(page.len() as u64)));
         Ok(())
     }
+}
+
+/// The region's fields, where the key is text rather than an array of bytes. The text of a key that
+/// was cut off stands for its beginning only, so the whole key is beside it. The first region
+/// starts with the empty key, which is empty text in every form of keys.
+fn as_json(region: &RegionInfo, codec: &KeyCodec) -> Outcome<Value> {
+    let mut shown = serde_json::Map::new();
+    let start = if region.start.is_empty() { String::new() } else { codec.show_start(&region.start) };
+    shown.insert("start".into(), start.into());
+    shown.insert("start_hex".into(), escape::to_hex(&region.start).into());
+    if let Value::Object(fields) = serde_json::to_value(region)? {
+        shown.extend(fields.into_iter().filter(|(name, _)| name != "start"));
+    }
+    Ok(Value::Object(shown))
 }
