@@ -1,4 +1,5 @@
-//! The commands of README and of each subcommand's help run, on the real data, and print what README shows.
+//! The commands of README, of the page about keys and of each subcommand's help run, on the real data, and print what the pages
+//! show.
 #![cfg(feature = "zstd")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -37,12 +38,17 @@ fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// A place with the files that the commands name, in which `cantle` is the program.
-fn prepared() -> Place {
-    let place = Place::new();
+/// Makes `cantle` the program in the place's `bin`.
+fn link_program(place: &Place) {
     let bin = place.path("bin");
     fs::create_dir(&bin).unwrap();
     symlink(env!("CARGO_BIN_EXE_cantle"), bin.join("cantle")).unwrap();
+}
+
+/// A place with the files that the commands name, in which `cantle` is the program.
+fn prepared() -> Place {
+    let place = Place::new();
+    link_program(&place);
     symlink(repository().join("examples"), place.path("examples")).unwrap();
     symlink(repository().join("examples/data/flights.csv.gz"), place.path("flights.csv.gz")).unwrap();
     place.file("flights.csv", "carrier,flight,dest,distance\nUA,1545,IAH,1400\n");
@@ -95,12 +101,10 @@ fn timeless(line: &str) -> &str {
     line.split(", in ").next().unwrap_or(line)
 }
 
-#[test]
-fn the_commands_of_the_readme_print_what_it_shows() {
-    let page = fs::read_to_string(repository().join("README.md")).unwrap();
-    let place = prepared();
-    let session = blocks(&page, "console").concat();
-    assert!(session.iter().filter(|line| line.starts_with("$ ")).count() > 4, "README has no session");
+/// Runs the commands of a page's `console` blocks in order, and compares what they print.
+fn check_session(place: &Place, page: &str) {
+    let session = blocks(page, "console").concat();
+    assert!(session.iter().filter(|line| line.starts_with("$ ")).count() > 4, "the page has no session");
     let mut shown: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in session {
         match line.strip_prefix("$ ") {
@@ -109,12 +113,32 @@ fn the_commands_of_the_readme_print_what_it_shows() {
         }
     }
     for (command, expected) in shown {
-        let Some(printed) = run(&place, command) else { continue };
+        let Some(printed) = run(place, command) else { continue };
         // A slow machine reports its progress.
         let printed = printed.lines().filter(|line| !line.starts_with("loading: "));
         let printed: Vec<&str> = printed.map(timeless).collect();
         assert_eq!(printed, expected.into_iter().map(timeless).collect::<Vec<_>>(), "{command}");
     }
+}
+
+#[test]
+fn the_shell_blocks_about_keys_run_and_print_what_the_page_shows() {
+    let page = fs::read_to_string(repository().join("docs/choosing-keys.md")).unwrap();
+    let place = Place::new();
+    link_program(&place);
+    let scripts = blocks(&page, "sh");
+    assert_eq!(scripts.len(), 1, "one block makes the file");
+    for script in scripts {
+        assert_eq!(run(&place, &script.join("\n")).as_deref(), Some(""), "{script:?}");
+    }
+    check_session(&place, &page);
+}
+
+#[test]
+fn the_commands_of_the_readme_print_what_it_shows() {
+    let page = fs::read_to_string(repository().join("README.md")).unwrap();
+    let place = prepared();
+    check_session(&place, &page);
     let more: Vec<&str> = blocks(&page, "sh").concat();
     let more = more.iter().filter(|line| line.starts_with("cantle "));
     let ran = more.filter_map(|line| run(&place, line)).filter(|printed| !printed.is_empty()).count();
