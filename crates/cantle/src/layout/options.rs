@@ -279,6 +279,37 @@ impl ChunkOptions {
         self
     }
 
+    /// The size at which a chunk splits, in bytes.
+    pub fn get_chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// The fixed size limit of a chunk's log, in bytes; `None` if it follows from the space bound.
+    pub fn get_log_bytes(&self) -> Option<u64> {
+        self.log_bytes
+    }
+
+    /// The fixed size limit of the log of a chunk that is in memory, in bytes; `None` for the
+    /// default.
+    pub fn get_munk_log_bytes(&self) -> Option<u64> {
+        self.munk_log_bytes
+    }
+
+    /// The number of parts into which a full log's Bloom filter is divided.
+    pub fn get_filter_partitions(&self) -> u32 {
+        self.filter_partitions
+    }
+
+    /// True if popular chunks are kept in memory.
+    pub fn get_munks(&self) -> bool {
+        self.munks
+    }
+
+    /// True if the newest log records are kept in memory.
+    pub fn get_recent_appends(&self) -> bool {
+        self.recent_appends
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "chunk_bytes" => self.chunk_bytes = bytes(name, value)?,
@@ -408,6 +439,44 @@ mod tests {
             let values = ["1", "true"].map(|value| format!("chunk:{name}={value}").parse::<LayoutOptions>());
             assert!(values.iter().any(|parsed| parsed.is_ok()), "{name}");
         }
+    }
+
+    #[test]
+    fn chunk_options_show_what_was_set_and_what_holds_otherwise() {
+        let seen = |options: &ChunkOptions| {
+            (
+                options.get_chunk_bytes(),
+                options.get_log_bytes(),
+                options.get_munk_log_bytes(),
+                options.get_filter_partitions(),
+                options.get_munks(),
+                options.get_recent_appends(),
+            )
+        };
+        assert_eq!(seen(&ChunkOptions::new()), (8 << 20, None, None, 16, true, true));
+        let set = ChunkOptions::new()
+            .chunk_bytes(1 << 20)
+            .log_bytes(2 << 20)
+            .munk_log_bytes(3 << 20)
+            .filter_partitions(4)
+            .munks(false)
+            .recent_appends(false);
+        assert_eq!(seen(&set), (1 << 20, Some(2 << 20), Some(3 << 20), 4, false, false));
+    }
+
+    #[test]
+    fn every_setter_of_chunk_options_has_a_getter_and_a_name_in_text() {
+        let source = include_str!("options.rs").split("\nimpl ChunkOptions {").nth(1).unwrap();
+        let source = source.split("\n}\n").next().unwrap();
+        let setters = source.split("pub fn ").filter_map(|rest| rest.split_once("(mut self,"));
+        let mut setters: Vec<&str> = setters.map(|(name, _)| name).collect();
+        setters.sort_unstable();
+        for setter in &setters {
+            assert!(source.contains(&format!("pub fn get_{setter}(&self)")), "{setter} has no getter");
+        }
+        let mut names = ChunkOptions::NAMES.to_vec();
+        names.sort_unstable();
+        assert_eq!(setters, names);
     }
 
     #[test]
