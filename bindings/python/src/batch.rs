@@ -5,6 +5,7 @@ use crate::bytes_like::{Key, Value};
 use crate::keyspace::{Keyspace, Space};
 use crate::repr::{Shown, counted};
 use crate::store::Store;
+use crate::typed;
 use cantle::{Durability, WriteOptions};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -76,6 +77,12 @@ impl WriteBatch {
             durability: self.durability,
             batch: self.batch.clone(),
         }
+    }
+
+    /// A view of the same batch on a typed keyspace, with its types; a TypedBatch.
+    #[pyo3(signature = (typed, /))]
+    fn typed<'py>(self_: &Bound<'py, Self>, typed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        typed::call(self_.py(), "TypedBatch", (self_, typed))
     }
 
     /// Stores a pair.

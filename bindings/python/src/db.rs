@@ -8,6 +8,7 @@ use crate::path::FilePath;
 use crate::repr::Shown;
 use crate::store::Store;
 use crate::to_python::{plain, repair_report, verify_report};
+use crate::typed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::path::PathBuf;
@@ -113,7 +114,7 @@ impl DB {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        PyModule::import(self_.py(), "cantle._typed")?.getattr("typed")?.call1((self_, name, key, value))
+        typed::call(self_.py(), "typed", (self_, name, key, value))
     }
 
     /// The store's directory.

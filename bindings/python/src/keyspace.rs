@@ -175,6 +175,18 @@ impl Keyspace {
         self.space.part.with(py, |keyspace| keyspace.set_metadata(metadata))
     }
 
+    /// Replaces the metadata by new if it equals expected, atomically. Returns True if the metadata
+    /// was replaced.
+    fn compare_and_swap_metadata(
+        &self,
+        py: Python<'_>,
+        expected: Value<'_>,
+        new: Value<'_>,
+    ) -> PyResult<bool> {
+        let (expected, new) = (expected.as_ref(), new.as_ref());
+        self.space.part.with(py, |keyspace| keyspace.compare_and_swap_metadata(expected, new))
+    }
+
     /// The key's value, or default.
     #[pyo3(signature = (key, default=None))]
     fn get(&self, py: Python<'_>, key: Key<'_>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {

@@ -30,6 +30,7 @@ mod snapshot;
 mod store;
 mod to_python;
 mod transaction;
+mod typed;
 
 use cantle_bindings::Process;
 use pyo3::prelude::*;

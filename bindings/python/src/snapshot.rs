@@ -8,6 +8,7 @@ use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
 use crate::repr::Shown;
 use crate::store::{Part, Store};
+use crate::typed;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -51,6 +52,12 @@ impl Snapshot {
     #[pyo3(signature = (keyspace, /))]
     fn keyspace(&self, keyspace: &Bound<'_, Keyspace>) -> Self {
         Self { part: self.part.clone(), own: keyspace.get().space.clone() }
+    }
+
+    /// A view of the same snapshot on a typed keyspace, with its types; a TypedSnapshot.
+    #[pyo3(signature = (typed, /))]
+    fn typed<'py>(self_: &Bound<'py, Self>, typed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        typed::call(self_.py(), "TypedSnapshot", (self_, typed))
     }
 
     /// The pair with the least key, or None.

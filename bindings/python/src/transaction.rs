@@ -8,6 +8,7 @@ use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
 use crate::repr::{Shown, counted};
 use crate::store::{Part, Store};
+use crate::typed;
 use cantle::Durability;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -145,6 +146,12 @@ impl Transaction {
             durability: self.durability,
             progress: self.progress.clone(),
         }
+    }
+
+    /// A view of the same transaction on a typed keyspace, with its types; a TypedTransaction.
+    #[pyo3(signature = (typed, /))]
+    fn typed<'py>(self_: &Bound<'py, Self>, typed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        typed::call(self_.py(), "TypedTransaction", (self_, typed))
     }
 
     /// The pair with the least key, or None.

@@ -1,6 +1,7 @@
 """Keyspaces of typed keys and values."""
 
 import json
+import threading
 from datetime import date, datetime, timedelta, timezone
 from typing import Optional
 from uuid import UUID
@@ -197,3 +198,159 @@ def test_a_keyspace_that_the_command_loaded_opens_with_the_types_of_its_columns(
 
 def test_types_are_names_in_the_package():
     assert cantle.TypedKeyspace.__doc__ and issubclass(WrongTypeError, ValueError)
+
+
+class Overtaken:
+    """A keyspace in which `other` runs between the first look at the metadata and the record of types."""
+
+    def __init__(self, keyspace, other):
+        self._keyspace, self._other = keyspace, other
+
+    @property
+    def metadata(self):
+        stored = self._keyspace.metadata
+        other, self._other = self._other, None
+        if other is not None:
+            other()
+        return stored
+
+    def __getattr__(self, name):
+        return getattr(self._keyspace, name)
+
+
+def test_of_two_openings_at_once_the_first_record_of_types_counts(db):
+    with pytest.raises(OptionMismatchError) as raised:
+        cantle.TypedKeyspace(Overtaken(db.keyspace("t"), lambda: db.typed("t", int, str)), str, str)
+    assert (raised.value.stored, raised.value.given) == ("int", "text")
+    db.typed("t", int, str)
+    same = Overtaken(db.keyspace("u"), lambda: db.typed("u", int, str))
+    assert cantle.TypedKeyspace(same, int, str).first() is None
+
+
+def test_threads_that_open_with_different_types_agree_on_one(db):
+    barrier = threading.Barrier(4)
+    opened = []
+
+    def open_as(kind):
+        barrier.wait()
+        try:
+            opened.append(db.typed("t", kind, str))
+        except OptionMismatchError:
+            pass
+
+    threads = [threading.Thread(target=open_as, args=(kind,)) for kind in (int, str, bytes, float)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 1
+
+
+def test_metadata_is_swapped_only_if_it_is_what_was_expected(db):
+    keyspace = db.keyspace("t")
+    assert not keyspace.compare_and_swap_metadata(b"old", b"new") and keyspace.metadata == b""
+    assert keyspace.compare_and_swap_metadata(b"", bytearray(b"new")) and keyspace.metadata == b"new"
+    with pytest.raises(InvalidArgumentError, match="64 KiB"):
+        keyspace.compare_and_swap_metadata(b"new", b"x" * 65537)
+
+
+def test_typed_pairs_come_from_both_ends(flights):
+    first, last = flights.first(), flights.last()
+    assert flights.pop_first() == first == (("DL", NOON + timedelta(hours=2), 4), "DL2")
+    assert flights.pop_last() == last and flights.last()[1] == "UA1"
+    assert [flights.pop_first()[1], flights.pop_first()[1], flights.pop_first(), flights.pop_last()] == ["UA0", "UA1", None, None]
+
+
+def test_threads_empty_a_typed_queue_and_each_pair_comes_out_once(db):
+    queue = db.typed("queue", int, str)
+    for number in range(200):
+        queue[number] = str(number)
+    popped = []
+
+    def empty(pop):
+        while (pair := pop()) is not None:
+            popped.append(pair)
+
+    threads = [threading.Thread(target=empty, args=(pop,)) for pop in (queue.pop_first, queue.pop_last) * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(popped) == [(number, str(number)) for number in range(200)]
+
+
+def test_a_pair_of_other_types_is_not_popped(db):
+    queue = db.typed("queue", int, int)
+    queue.keyspace[encode_key((1,))] = b"nonsense"
+    for pop in (queue.pop_first, queue.pop_last):
+        with pytest.raises(WrongTypeError):
+            pop()
+    with db.transaction() as tx:
+        for pop in (tx.typed(queue).pop_first, tx.typed(queue).pop_last):
+            with pytest.raises(WrongTypeError):
+                pop()
+    assert queue.keyspace[encode_key((1,))] == b"nonsense"
+
+
+def test_typed_swaps(db):
+    counts = db.typed("counts", str, int)
+    assert counts.insert_if_absent("a", 1) and not counts.insert_if_absent("a", 2)
+    assert not counts.compare_and_swap("a", 2, 3)
+    assert counts.compare_and_swap("a", 1, 3) and counts["a"] == 3
+    assert counts.compare_and_swap("a", 3, None) and "a" not in counts
+    assert counts.compare_and_swap("a", None, 5) and counts["a"] == 5
+    for swap in (lambda: counts.insert_if_absent(5, 1), lambda: counts.compare_and_swap("a", "5", 6)):
+        with pytest.raises(TypeError):
+            swap()
+
+
+def test_ranges_of_typed_keys_are_deleted(flights):
+    flights.delete_range(("UA", NOON), ("UA", NOON + timedelta(hours=1)))
+    assert [value for _, value in flights.items()] == ["DL2", "UA1", "UAL0"]
+    flights.delete_range(stop=("E",))
+    flights.delete_range(("UAL",))
+    assert [value for _, value in flights.items()] == ["UA1"]
+
+
+def test_snapshots_transactions_and_batches_have_typed_views(db, flights):
+    counts = db.typed("counts", str, int)
+    snapshot = db.snapshot()
+    with db.write_batch() as batch:
+        batch.typed(counts)["a"] = 1
+        batch.typed(counts).put("b", 2)
+        batch.typed(counts)["c"] = 3
+        del batch.typed(counts)["c"]
+        batch.typed(flights).delete_range(("UA",), ("UB",))
+        batch.typed(flights).delete(("DL", NOON + timedelta(hours=2), 4))
+        assert counts.first() is None and len(batch) == 6
+    assert list(counts.items()) == [("a", 1), ("b", 2)] and list(flights) == []
+
+    then = snapshot.typed(flights)
+    assert [value for _, value in then.range(prefix=("UA",))] == ["UA0", "UA1"]
+    assert then["UA", NOON, 1] == "UA0" == then.get(("UA", NOON, 1)) and ("UA", NOON, 2) not in then
+    assert then.first()[1] == "DL2" and then.last()[1] == "UAL0" and len(list(then)) == 4
+    assert snapshot.typed(counts).first() is None
+    assert repr(then) == "<TypedSnapshot 'flights' of text, time, int?: text>"
+    snapshot.close()
+    with pytest.raises(cantle.ClosedError):
+        then.first()
+
+    def move(tx):
+        within = tx.typed(counts)
+        within["a"] = within["a"] + 1
+        assert within.insert_if_absent("c", 3) and not within.insert_if_absent("c", 4)
+        assert within.compare_and_swap("c", 3, 4)
+        assert within.pop_last() == ("c", 4) and within.pop_first() == ("a", 2)
+        with pytest.raises(KeyError):
+            del within["a"]
+        tx.typed(flights)["UA", NOON, 1] = "moved"
+        assert counts["a"] == 1
+        return within.first()
+
+    assert db.transact(move) == ("b", 2)
+    assert list(counts.items()) == [("b", 2)] and flights["UA", NOON, 1] == "moved"
+    with pytest.raises(TypeError, match="the value is int, not 'x'"):
+        db.write_batch().typed(counts)["a"] = "x"
+    for view in (db.snapshot(), db.transaction(), db.write_batch()):
+        with pytest.raises(TypeError, match="typed takes a TypedKeyspace, as DB.typed makes it, not <cantle.DB"):
+            view.typed(db)

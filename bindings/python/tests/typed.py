@@ -38,6 +38,15 @@ cantle.decode_key(b"key", (5,))  # type: ignore[arg-type]
 flights = db.typed("flights", (str, datetime, Optional[int]), "json")
 assert_type(flights, cantle.TypedKeyspace)
 flights["UA", datetime.now(timezone.utc), None] = {"dest": "EWR"}
+assert_type(flights.pop_first(), Optional[tuple[Any, Any]])
+assert_type(flights.insert_if_absent("UA", 1), bool)
+with db.snapshot() as snapshot, db.write_batch() as batch, db.transaction() as tx:
+    assert_type(snapshot.typed(flights).first(), Optional[tuple[Any, Any]])
+    assert_type(tx.typed(flights).compare_and_swap("UA", None, 1), bool)
+    batch.typed(flights).put("UA", 1)
+    snapshot.typed(flights).put("UA", 1)  # type: ignore[attr-defined]
+    tx.typed(db)  # type: ignore[arg-type]
+assert_type(flights.keyspace.compare_and_swap_metadata(b"", b"a"), bool)
 
 db.put("text", b"")  # type: ignore[arg-type]
 db.put(b"key", None)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ from ._errors import (
 )
 from ._keys import Float32, Versionstamp
 from ._reports import ImportDamage, ImportReport, LeftOut, RepairedKeyspace, RepairReport, UncertainKeys, VerifyReport
-from ._typed import TypedKeyspace
+from ._typed import TypedBatch, TypedKeyspace, TypedSnapshot, TypedTransaction
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -92,7 +92,10 @@ __all__ = [
     "Resources",
     "Snapshot",
     "Transaction",
+    "TypedBatch",
     "TypedKeyspace",
+    "TypedSnapshot",
+    "TypedTransaction",
     "UncertainKeys",
     "UnsupportedFormatError",
     "VerifyReport",

@@ -153,9 +153,31 @@ impl Keyspace {
         self.replace_metadata(None, bytes).map(|_| ())
     }
 
-    /// Replaces the metadata as [`set_metadata`](Self::set_metadata) does, if they are `expected`
-    /// where that is given. Returns whether it did.
-    pub(crate) fn replace_metadata(&self, expected: Option<&[u8]>, bytes: &[u8]) -> Result<bool> {
+    /// Replaces the metadata by `new` as [`set_metadata`](Self::set_metadata) does if the metadata is
+    /// `expected`, atomically. Returns true if it was. Programs that change the metadata in several
+    /// threads lose no change this way:
+    ///
+    /// ```
+    /// # fn main() -> cantle::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cantle::Db::open(dir.path().join("store"))?;
+    /// let flights = db.keyspace("flights")?;
+    /// loop {
+    ///     let old = flights.metadata();
+    ///     let new = [&old[..], b"delayed;"].concat();
+    ///     if flights.compare_and_swap_metadata(&old, &new)? {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(flights.metadata(), b"delayed;");
+    /// # Ok(()) }
+    /// ```
+    pub fn compare_and_swap_metadata(&self, expected: &[u8], new: &[u8]) -> Result<bool> {
+        self.replace_metadata(Some(expected), new)
+    }
+
+    /// Replaces the metadata, unless they are other than `expected`. Returns whether it did.
+    fn replace_metadata(&self, expected: Option<&[u8]>, bytes: &[u8]) -> Result<bool> {
         if bytes.len() > METADATA_BYTES_MAX {
             return Err(Error::InvalidArgument(format!("metadata of {} bytes exceeds 64 KiB", bytes.len())));
         }

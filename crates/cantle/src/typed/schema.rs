@@ -44,7 +44,7 @@ pub(super) fn agree<K: Kind, V: ValueCodec>(keyspace: &Keyspace) -> Result<()> {
     loop {
         let stored = keyspace.metadata();
         let Some(metadata) = types.adopt(keyspace, &stored)? else { return Ok(()) };
-        match keyspace.replace_metadata(Some(&stored), metadata.to_string().as_bytes()) {
+        match keyspace.compare_and_swap_metadata(&stored, metadata.to_string().as_bytes()) {
             // Another thread was faster: its types count.
             Ok(false) => {}
             // The types fit; they are recorded by whoever may write.

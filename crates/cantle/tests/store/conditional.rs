@@ -303,3 +303,39 @@ fn the_number_of_pairs_is_estimated() {
     db.close().unwrap();
     assert!(matches!(db.len_estimate(), Err(Error::Closed)));
 }
+
+#[test]
+fn metadata_is_swapped_only_if_it_is_what_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(&dir);
+    let flights = db.keyspace("flights").unwrap();
+    assert!(!flights.compare_and_swap_metadata(b"old", b"new").unwrap());
+    assert_eq!(flights.metadata(), b"");
+    assert!(flights.compare_and_swap_metadata(b"", b"new").unwrap());
+    assert!(!flights.compare_and_swap_metadata(b"", b"newer").unwrap());
+    let long = vec![0; cantle::METADATA_BYTES_MAX + 1];
+    assert!(matches!(flights.compare_and_swap_metadata(b"new", &long), Err(Error::InvalidArgument(_))));
+    assert_eq!(flights.metadata(), b"new");
+
+    // Each thread appends its letters, and none is lost.
+    std::thread::scope(|scope| {
+        for letter in *b"abcd" {
+            let flights = &flights;
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    loop {
+                        let old = flights.metadata();
+                        if flights.compare_and_swap_metadata(&old, &[&old[..], &[letter]].concat()).unwrap() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut letters = flights.metadata();
+    letters.sort_unstable();
+    assert_eq!(letters, b"aaaaabbbbbcccccdddddenw");
+    drop((flights, db));
+    assert_eq!(open(&dir).keyspace("flights").unwrap().metadata().len(), letters.len());
+}
