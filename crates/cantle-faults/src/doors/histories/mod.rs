@@ -18,6 +18,7 @@ mod iterators;
 mod lifecycle;
 mod linearizability;
 mod munks;
+mod queues;
 mod support;
 mod transactions;
 mod write_buffer;
@@ -44,6 +45,7 @@ const HISTORIES: &[History] = histories! {
     transactions: every_history_with_transactions_is_strictly_serializable;
     lifecycle: a_backup_under_load_is_a_prefix, closing_amid_writes_loses_nothing_and_frees_the_lock;
     appends: no_dependencies_of_appending_transactions_form_a_cycle;
+    queues: each_pair_of_a_queue_is_popped_once;
     drops: every_operation_ends_beside_the_drop_of_its_keyspace;
     munks: no_get_is_stale_while_munks_and_rows_come_and_go;
     iterators: what_is_held_does_not_change;
@@ -56,7 +58,7 @@ const HISTORIES: &[History] = histories! {
         transact_loses_no_increment_and_keeps_what_two_keyspaces_have_in_common;
     linearizability: every_history_of_a_sync_store_is_linearizable;
     lifecycle: keyspaces_come_and_go_under_load;
-    counters: no_increment_is_lost;
+    counters: no_increment_is_lost, no_swap_is_lost;
     generations: what_was_put_and_dropped_under_a_snapshot_does_not_pile_up;
 };
 

@@ -227,7 +227,7 @@ pub fn assert_same_pair(found: Option<(Key, Value)>, expected: Option<&Pair>, ba
     let expected = expected.map(|(key, value)| (&key.bytes[..], &value[..]));
     assert!(
         found == expected,
-        "range (back: {back}): found {:?}, not {:?}",
+        "a pair (back: {back}): found {:?}, not {:?}",
         found.map(|(key, value)| (show(key), show(value))),
         expected.map(|(key, value)| (show(key), show(value)))
     );

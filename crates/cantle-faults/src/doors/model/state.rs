@@ -49,6 +49,20 @@ impl Space {
         }
     }
 
+    /// Puts the value, or deletes the key.
+    pub fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.put(key, value),
+            None => self.delete(key),
+        }
+    }
+
+    /// The first pair, or the last one.
+    pub fn end(&self, is_back: bool) -> Option<Pair> {
+        let pair = if is_back { self.map.last_key_value() } else { self.map.first_key_value() };
+        pair.map(|(key, value)| (key.clone(), value.clone()))
+    }
+
     pub fn delete_range(&mut self, bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) {
         for (key, _) in self.range(bounds) {
             Rc::make_mut(&mut self.map).remove(&key);

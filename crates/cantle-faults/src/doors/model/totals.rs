@@ -29,6 +29,10 @@ pub struct Totals {
     pub backups: u64,
     /// Stores that were removed, most of them backups.
     pub destroyed: u64,
+    /// Pairs that pops outside of transactions removed.
+    pub popped: u64,
+    /// Swaps outside of transactions that found the value that they expected.
+    pub swapped: u64,
     /// Transactions that were run again.
     pub run_again: u64,
     /// Snapshots, with the iterators on them, during whose life a rebalance, a split or a merge
@@ -94,6 +98,8 @@ impl Totals {
         self.reopenings += other.reopenings;
         self.backups += other.backups;
         self.destroyed += other.destroyed;
+        self.popped += other.popped;
+        self.swapped += other.swapped;
         self.run_again += other.run_again;
         self.outlived += other.outlived;
         self.failed_calls += other.failed_calls;
@@ -110,6 +116,8 @@ impl Totals {
         visit.count("reopenings", self.reopenings);
         visit.count("backups compared", self.backups);
         visit.count("stores destroyed", self.destroyed);
+        visit.count("pairs popped", self.popped);
+        visit.count("values swapped", self.swapped);
         visit.count("transactions run again", self.run_again);
         visit.count("held snapshots that outlived a move", self.outlived);
         visit.count("failed calls", self.failed_calls);
@@ -140,6 +148,8 @@ impl Totals {
             ("reopenings", self.reopenings),
             ("backups", self.backups),
             ("destroyed", self.destroyed),
+            ("popped", self.popped),
+            ("swapped", self.swapped),
             ("run_again", self.run_again),
             ("outlived", self.outlived),
             ("failed_calls", self.failed_calls),

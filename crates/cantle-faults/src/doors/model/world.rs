@@ -373,7 +373,9 @@ impl<'a> World<'a> {
         let name = self.name();
         let keys = self.keys(&name);
         match self.random.below(1000) {
-            0..400 => self.put(&name, keys),
+            0..385 => self.put(&name, keys),
+            385..395 => self.compare_and_swap(&name, keys),
+            395..400 => self.pop(&name),
             400..430 => self.delete(&name, keys),
             430..450 => self.update(&name, keys),
             450..458 => self.delete_range(&name, keys),

@@ -1,12 +1,18 @@
 //! Writes: one by one, in batches, and in transactions.
 
 use super::super::keys::Keys;
-use super::super::readers::{HeldCursor, HeldRange, assert_same_value};
+use super::super::readers::{HeldCursor, HeldRange, assert_same_pair, assert_same_value};
 use super::super::state::show;
 use super::{Text, World, of};
 use cantle::{Durability, Error, WriteBatch, WriteOptions};
 use std::collections::HashSet;
 use std::ops::Bound;
+
+/// The arguments of a `compare_and_swap`.
+struct Swap {
+    expected: Option<Vec<u8>>,
+    new: Option<Vec<u8>>,
+}
 
 impl World<'_> {
     pub(super) fn put(&mut self, name: &str, keys: Keys) {
@@ -43,6 +49,59 @@ impl World<'_> {
             true => of(state, name).delete(&key),
             false => of(state, name).put(&key, &value),
         });
+    }
+
+    /// Removes the pair at one of the ends.
+    pub(super) fn pop(&mut self, name: &str) {
+        let is_back = self.random.chance(50);
+        self.trace(|_| format!("pop_{} {name}", if is_back { "last" } else { "first" }));
+        let expected = self.state[name].end(is_back);
+        let armed = self.arm();
+        let done = on!(self, self.state[name], it => if is_back { it.pop_last() } else { it.pop_first() });
+        let done = done.map(|found| assert_same_pair(found, expected.as_ref(), is_back));
+        self.totals.popped += u64::from(done.is_ok() && expected.is_some());
+        self.settle(armed, done, false, |state| {
+            if let Some((key, _)) = &expected {
+                of(state, name).delete(&key.bytes);
+            }
+        });
+    }
+
+    /// Replaces a value that is expected, most often the right one.
+    pub(super) fn compare_and_swap(&mut self, name: &str, keys: Keys) {
+        let key = keys.key(&mut self.random);
+        let old = self.state[name].get(&key);
+        let Swap { expected, new } = self.swap(old.as_deref());
+        self.trace(|_| {
+            format!(
+                "compare_and_swap {name} {}, {}",
+                show(&key),
+                expected == old.as_deref().map(<[u8]>::to_vec)
+            )
+        });
+        let swaps = expected.as_deref() == old.as_deref();
+        let armed = self.arm();
+        let done = on!(self, self.state[name], it => match (&expected, &new) {
+            (None, Some(new)) => it.insert_if_absent(&key, new),
+            _ => it.compare_and_swap(&key, expected.as_ref(), new.as_ref()),
+        });
+        let done = done.map(|swapped| assert_eq!(swapped, swaps, "{name}: swap of {}", show(&key)));
+        self.totals.swapped += u64::from(done.is_ok() && swaps);
+        self.settle(armed, done, false, |state| {
+            if swaps {
+                of(state, name).set(&key, new.as_deref());
+            }
+        });
+    }
+
+    fn swap(&mut self, old: Option<&[u8]>) -> Swap {
+        let expected = match self.random.below(5) {
+            0 => None,
+            1 => Some(self.value()),
+            _ => old.map(<[u8]>::to_vec),
+        };
+        let new = (!self.random.chance(20)).then(|| self.value());
+        Swap { expected, new }
     }
 
     pub(super) fn delete_range(&mut self, name: &str, keys: Keys) {
@@ -169,7 +228,7 @@ impl World<'_> {
             let keys = self.keys(&name);
             let (key, value) = (keys.key(&mut self.random), self.value());
             let Some(space) = state.get_mut(&name) else { continue };
-            match self.random.below(12) {
+            match self.random.below(14) {
                 0..3 => {
                     self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
                     let done = in_transaction!(tx, space, put, &key, &value);
@@ -216,6 +275,51 @@ impl World<'_> {
                     let bounds = keys.bounds(space.order, &mut self.random);
                     let range = in_transaction!(tx, space, range, bounds.clone());
                     HeldRange::new(range, space.range(&bounds)).finish(&mut self.random);
+                }
+                11 => {
+                    let is_back = self.random.chance(50);
+                    self.trace(|_| format!("- pop_{} {name}", if is_back { "last" } else { "first" }));
+                    let expected = space.end(is_back);
+                    let done = match is_back {
+                        true => in_transaction!(tx, space, pop_last,),
+                        false => in_transaction!(tx, space, pop_first,),
+                    };
+                    match done {
+                        Ok(found) => assert_same_pair(found, expected.as_ref(), is_back),
+                        Err(error) => return self.settle(None, Err(error), false, |_| {}),
+                    }
+                    if let Some((key, _)) = expected {
+                        space.delete(&key.bytes);
+                        wrote.push((name, key));
+                    }
+                }
+                12 => {
+                    let old = space.get(&key);
+                    let Swap { expected, new } = self.swap(old.as_deref());
+                    self.trace(|_| format!("- compare_and_swap {name} {}", show(&key)));
+                    let done = match (&expected, &new) {
+                        (None, Some(new)) => in_transaction!(tx, space, insert_if_absent, &key, new),
+                        _ => in_transaction!(
+                            tx,
+                            space,
+                            compare_and_swap,
+                            &key,
+                            expected.as_ref(),
+                            new.as_ref()
+                        ),
+                    };
+                    let swaps = expected.as_deref() == old.as_deref();
+                    match done {
+                        Ok(swapped) => assert_eq!(swapped, swaps, "{name}: swap of {}", show(&key)),
+                        Err(error) => return self.settle(None, Err(error), false, |_| {}),
+                    }
+                    let ordered = space.key(&key);
+                    if swaps {
+                        space.set(&key, new.as_deref());
+                        wrote.push((name, ordered));
+                    } else {
+                        read.push((name, ordered));
+                    }
                 }
                 _ => {
                     let bounds = keys.bounds(space.order, &mut self.random);
