@@ -7,6 +7,7 @@
 
 use crate::Args;
 use crate::report::grouped;
+use cantle::LayoutKind;
 use cantle::canary::Canary;
 use cantle_faults::doors::DOORS;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -67,6 +68,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "unsynced-backup",
             "dead-versions-forgotten",
             "prefix-of-some",
+            "merge-untold-of-levels",
         ],
     ),
     (
@@ -78,9 +80,20 @@ const FIRST: &[(&str, &[&str])] = &[
             "conflict-ignored",
             "update-lost",
             "batch-seen-in-half",
+            "stripes-not-taken",
+            "second-pass-skipped",
+            "indexed-under-writers",
         ],
     ),
 ];
+
+/// The bugs of mechanisms that only the layout `flsm` has. Doors look for them in its stores.
+const OF_FLSM: &[&str] =
+    &["stripes-not-taken", "second-pass-skipped", "indexed-under-writers", "merge-untold-of-levels"];
+
+fn layout_of(canary: &Canary) -> LayoutKind {
+    if OF_FLSM.contains(&canary.name) { LayoutKind::Flsm } else { LayoutKind::default() }
+}
 
 /// The environment variable with the bug that is planted, in this process and in those that doors
 /// start.
@@ -193,8 +206,9 @@ fn print(hunt: &Hunt) {
 /// Runs doors, and remembers which of them have findings without a planted bug.
 struct Lab<'a> {
     args: &'a Args,
-    /// By door, how long it was run without a planted bug, and true if it had no finding.
-    unplanted: BTreeMap<String, (Duration, bool)>,
+    /// By door and layout, how long the door was run without a planted bug, and true if it had no
+    /// finding.
+    unplanted: BTreeMap<(String, &'static str), (Duration, bool)>,
 }
 
 impl<'a> Lab<'a> {
@@ -231,24 +245,32 @@ impl<'a> Lab<'a> {
     /// The finding of the door with the bug planted, if it has none without.
     fn enter(&mut self, canary: &Canary, door: &str) -> Option<String> {
         let begun = Instant::now();
-        let found = enter(self.args, Some(canary), door, Duration::from_secs(DOOR_SECONDS_MAX))?;
+        let layout = layout_of(canary);
+        let name = (door.to_owned(), layout.name());
+        let found = enter((self.args, layout), Some(canary), door, Duration::from_secs(DOOR_SECONDS_MAX))?;
         // A finding without the bug that takes much longer than this one cannot be the same.
         let limit = 2 * begun.elapsed();
-        let (mut looked, mut is_clean) = self.unplanted.get(door).copied().unwrap_or((Duration::ZERO, true));
+        let (mut looked, mut is_clean) = self.unplanted.get(&name).copied().unwrap_or((Duration::ZERO, true));
         if is_clean && looked < limit {
-            let own = enter(self.args, None, door, limit);
+            let own = enter((self.args, layout), None, door, limit);
             if let Some(own) = &own {
                 eprintln!("{door} finds something with nothing planted, and does not count: {own}");
             }
             (looked, is_clean) = (limit, own.is_none());
-            self.unplanted.insert(door.to_owned(), (looked, is_clean));
+            self.unplanted.insert(name, (looked, is_clean));
         }
         is_clean.then_some(found)
     }
 }
 
-/// The finding of a door in a process of its own, with or without a planted bug.
-fn enter(args: &Args, canary: Option<&Canary>, door: &str, limit: Duration) -> Option<String> {
+/// The finding of a door in stores of this layout, in a process of its own, with or without a planted
+/// bug.
+fn enter(
+    (args, layout): (&Args, LayoutKind),
+    canary: Option<&Canary>,
+    door: &str,
+    limit: Duration,
+) -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut command = Command::new(program);
     match canary {
@@ -256,7 +278,7 @@ fn enter(args: &Args, canary: Option<&Canary>, door: &str, limit: Duration) -> O
         None => command.env_remove(PLANTED),
     };
     let mut child = command
-        .args(["--doors", door, "--json", "--seed", &args.seed.to_string()])
+        .args(["--doors", door, "--json", "--seed", &args.seed.to_string(), "--layout", layout.name()])
         .env("RUST_BACKTRACE", "0")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -305,7 +305,7 @@ mod tests {
         };
         let (a, b, c) = (group(1, 1, None, &[]), group(2, 1, Some("m"), &[]), group(3, 2, None, &[]));
         assert_eq!(sorted(&[c.clone(), b.clone(), a.clone()]), Ok(vec![1, 2, 3]));
-        assert!(sorted(&[b.clone()]).is_err());
+        assert!(sorted(std::slice::from_ref(&b)).is_err());
         assert!(sorted(&[a.clone(), group(4, 1, None, &[])]).is_err());
         assert!(sorted(&[a, b, group(4, 1, Some("m"), &[])]).is_err());
     }
