@@ -357,6 +357,28 @@ fn levels_and_guards_come_and_go_with_the_data() {
     assert!(db.verify().unwrap().is_ok());
 }
 
+/// The tables of a guard reach over many guards of the next level. A scan reads each guard of the
+/// last level with the keys of the higher levels that belong to it, and no others.
+#[test]
+fn a_scan_skips_no_guard_below_a_long_table() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    (0..8000).for_each(|number| db.put(key(number), value(number, 200)).unwrap());
+    lsm_of(&db).settle_for_test().unwrap();
+    assert!(stats(&db).levels >= 2, "{:?}", stats(&db));
+    (0..8000).step_by(100).for_each(|number| db.put(key(number), "new").unwrap());
+    lsm_of(&db).merge_logs_for_test().unwrap();
+    let above = lsm_of(&db).view().shape.levels[0].iter().map(|guard| guard.runs.len()).sum::<usize>();
+    assert!(above > 0, "nothing is in level 1");
+    for round in ["with tables in level 1", "settled"] {
+        let found: Vec<Vec<u8>> = db.range(..).map(|pair| pair.unwrap().0.to_vec()).collect();
+        assert!(found.into_iter().eq((0..8000).map(key)), "{round}");
+        let found: Vec<Vec<u8>> = db.range(..).rev().map(|pair| pair.unwrap().0.to_vec()).collect();
+        assert!(found.into_iter().eq((0..8000).rev().map(key)), "{round}, backward");
+        db.compact_range(..).unwrap();
+    }
+}
+
 /// A range delete reaches every level below it.
 #[test]
 fn a_range_delete_reaches_the_last_level() {

@@ -30,8 +30,8 @@ impl<S: Shape> Stretches<S> {
         // Everything that the snapshot sees is in the present view: it was written before.
         let view = self.lsm.view.load_full();
         let stretch = stretch_of(&view.shape, self.order());
-        let merged =
-            Merged::new(&self.lsm.env, &view.stack_of(&stretch), false, |run: &_| run.is_visible(at))?;
+        let stack = view.stack_of(self.order(), &stretch);
+        let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
         Ok(OpenStretch { span: stretch.span, pairs: Box::new(MergedPairs::new(merged, at)) })
     }
 }

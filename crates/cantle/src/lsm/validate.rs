@@ -54,7 +54,7 @@ impl<S: Shape> Lsm<S> {
         loop {
             let within = intersect_bounds(order, span, &next.span.bounds());
             if !is_empty_range(order, &within)
-                && let Some(changed) = span_changed(&self.env, &view.stack_of(&next), &within, since)?
+                && let Some(changed) = span_changed(&self.env, &view.stack_of(order, &next), &within, since)?
             {
                 return Ok(Some(changed));
             }

@@ -36,11 +36,16 @@ impl<S: Shape> View<S> {
         self.logs.iter().chain(self.shape.runs_at(order, key))
     }
 
-    /// The tables of a stretch with the logs above them, each limited to the stretch.
-    pub fn stack_of(&self, stretch: &Stretch) -> RunStack {
-        let span = Arc::new(stretch.span.clone());
-        let logs = self.logs.iter().map(|log| Run { span: span.clone(), ..log.clone() });
-        RunStack { files: logs.chain(stretch.runs.iter().cloned()).collect() }
+    /// The tables of a stretch with the logs above them, each limited to the stretch: a table of a
+    /// group that is wider has keys that other tables hide only in their own stretch.
+    pub fn stack_of(&self, order: &KeyOrder, stretch: &Stretch) -> RunStack {
+        let whole = Arc::new(stretch.span.clone());
+        let logs = self.logs.iter().map(|log| Run { span: whole.clone(), ..log.clone() });
+        let within = |run: &Run| {
+            let span = run.span.intersect(order, &stretch.span)?;
+            Some(Run { span: if span == *whole { whole.clone() } else { span.into() }, ..run.clone() })
+        };
+        RunStack { files: logs.chain(stretch.runs.iter().filter_map(within)).collect() }
     }
 
     /// All tables.

@@ -79,7 +79,8 @@ impl Substrate {
     pub fn seal_shared_log(&self, env: &LogEnv, log: &SharedLog) -> Result<()> {
         self.health.check_sound()?;
         self.journal.wait_durable().map_err(|error| self.sync_failed(error))?;
-        log.seal(env)
+        // Writing the index may begin to write the log out, and meet the failure of a sync.
+        log.seal(env).map_err(|error| self.checked(error))
     }
 
     /// Adopts a log of an earlier epoch. `segments` says up to which length the last checkpoint
