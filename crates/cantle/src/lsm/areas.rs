@@ -28,7 +28,7 @@ impl<S: Shape> Stretches<S> {
     fn open(&self, stretch_of: impl FnOnce(&S, &KeyOrder) -> Stretch) -> Result<OpenStretch> {
         let at = self.snapshot.version();
         // Everything that the snapshot sees is in the present view: it was written before.
-        let view = self.lsm.view.load_full();
+        let view = self.lsm.rotation.view.load_full();
         let stretch = stretch_of(&view.shape, self.order());
         let stack = view.stack_of(self.order(), &stretch);
         let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;

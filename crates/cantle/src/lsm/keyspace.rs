@@ -1,8 +1,10 @@
-//! The keyspace: its view, the changes of it, and gets.
+//! The keyspace and its parts, and gets.
 
+use super::rotation::Rotation;
 use super::shape::{Rules, Shape};
-use super::view::{LogGeneration, View};
+use super::view::View;
 use crate::filter::bloom;
+use crate::log::shared::SharedLog;
 use crate::mvcc::key_locks::KeyLocks;
 use crate::run::env::RunEnv;
 use crate::run::get::get;
@@ -13,7 +15,6 @@ use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
 use crate::types::error::Result;
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::Weak;
@@ -46,22 +47,10 @@ pub struct Lsm<S> {
     pub env: Arc<RunEnv>,
     pub substrate: Arc<Substrate>,
     pub(super) locks: KeyLocks,
-    pub(super) view: ArcSwap<View<S>>,
-    pub(super) changes: Mutex<Changes>,
+    pub(super) rotation: Rotation<SharedLog, View<S>>,
     pub limits: AtomicCell<Limits>,
     pub counters: OnUse<Counters>,
     pub(super) jobs: Jobs,
-}
-
-/// State that changes together with the view, and is locked while the view changes.
-#[derive(Default)]
-pub(super) struct Changes {
-    /// True once the keyspace was dropped: nothing is written any more.
-    pub retired: bool,
-    /// Sealed generations whose index is not on disk yet, oldest first.
-    pub sealing: Vec<Arc<LogGeneration>>,
-    /// The next generation. Its log is in the manifest already.
-    pub spare: Option<Arc<LogGeneration>>,
 }
 
 /// Background work under way and due.
@@ -71,8 +60,6 @@ pub(super) struct Jobs {
     pub making_spare: AtomicBool,
     /// True while a job seals generations.
     pub sealing: AtomicBool,
-    /// Held while a log is created.
-    pub creating: Mutex<()>,
     /// Held by a merge. Merges of one keyspace run one after the other.
     pub merging: Mutex<()>,
     /// True while a merge is submitted or runs.
@@ -89,7 +76,7 @@ pub(super) struct Jobs {
 impl<S: Shape> Lsm<S> {
     /// The files as of now.
     pub fn view(&self) -> Arc<View<S>> {
-        self.view.load_full()
+        self.rotation.view.load_full()
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -105,7 +92,7 @@ impl<S: Shape> Lsm<S> {
     /// The newest value of `key` at or below version `at`.
     pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.counters.gets.add(1);
-        let view = self.view.load();
+        let view = self.rotation.view.load();
         let runs = view.runs_at(&self.env.order, key);
         Ok(get(&self.env, runs, key, bloom::hash(key), at)?.value)
     }

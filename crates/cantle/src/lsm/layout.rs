@@ -44,7 +44,7 @@ impl<S: Named> Layout for Lsm<S> {
     }
 
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64> {
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let mut bytes = approximate::within(&self.env, &view.logs, bounds)?;
         for group in view.shape.groups().filter(|group| group.span.overlaps(&self.env.order, bounds)) {
             bytes += match group.span.is_within(&self.env.order, bounds) {
@@ -75,7 +75,7 @@ impl<S: Named> Layout for Lsm<S> {
     }
 
     fn verify(&self, report: &mut Report) {
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let mut seen = std::collections::HashSet::new();
         for run in view.logs.iter().chain(view.tables()) {
             if seen.insert(run.file().id) {
@@ -102,7 +102,7 @@ impl<S: Named> Layout for Lsm<S> {
     }
 
     fn before_close(&self) -> Result<()> {
-        self.seal_active();
+        self.rotation.seal_active();
         self.index_all_sealed()
     }
 
@@ -112,11 +112,11 @@ impl<S: Named> Layout for Lsm<S> {
 
     fn release(&self) {
         self.tell_live_bytes(0);
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let shape = view.shape.clone();
-        self.view.store(Arc::new(View { active: None, logs: Vec::new(), shape }));
+        self.rotation.view.store(Arc::new(View { active: None, logs: Vec::new(), shape }));
         self.release_runs(view.logs.iter().chain(view.tables()));
-        if let Some(spare) = self.changes.lock().spare.take() {
+        if let Some(spare) = self.rotation.changes.lock().spare.take() {
             spare.log.segment.file.release();
         }
     }

@@ -43,12 +43,12 @@ impl<S: Shape> Lsm<S> {
 
     pub(super) fn maintain(&self) {
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         self.tell_live_bytes(view.sizes().live_bytes());
-        if self.substrate.read_only || self.changes.lock().retired {
+        if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
-        if !self.changes.lock().sealing.is_empty() {
+        if !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
         }
         if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) {
@@ -77,7 +77,7 @@ impl<S: Shape> Lsm<S> {
 
     /// Does the most urgent merge.
     fn merge_due(&self) -> Result<()> {
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         if !self.is_merge_due(&view) {
             return Ok(());
         }
@@ -96,13 +96,13 @@ impl<S: Shape> Lsm<S> {
         self.jobs.is_merging.load(Acquire)
             || self.jobs.sealing.load(Acquire)
             || self.jobs.making_spare.load(Acquire)
-            || !self.changes.lock().sealing.is_empty()
-            || self.is_merge_due(&self.view.load_full())
+            || !self.rotation.changes.lock().sealing.is_empty()
+            || self.is_merge_due(&self.rotation.view.load_full())
     }
 
     /// Indexes all sealed generations. Waits for the writers that are still in one.
     pub(super) fn index_all_sealed(&self) -> Result<()> {
-        let sealed = self.changes.lock().sealing.clone();
+        let sealed = self.rotation.changes.lock().sealing.clone();
         for generation in &sealed {
             while !generation.is_quiet() {
                 thread::sleep(Duration::from_millis(1));
@@ -122,7 +122,7 @@ impl<S: Shape> Lsm<S> {
         if self.substrate.read_only {
             return Pressure::default();
         }
-        let view = self.view.load();
+        let view = self.rotation.view.load();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
         let excess = view.log_bytes() as f64 / self.level0_limit(live_bytes).max(1) as f64;
         let speed = match self.jobs.speed.load(Relaxed) {

@@ -8,6 +8,7 @@ use super::keyspace::Lsm;
 use super::shape::{Cuts, Job, Logs, Piece, Placed, Shape};
 use super::state::Edit;
 use super::view::View;
+use crate::log::shared::SharedLog;
 use crate::manifest;
 use crate::mvcc::Keep;
 use crate::run::merged::Merged;
@@ -38,19 +39,14 @@ impl<S: Shape> Lsm<S> {
     /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
     /// openings. They are the oldest, without a gap.
     pub(super) fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
-        let changes = self.changes.lock();
-        let is_unripe = |log: &Run| {
-            let mut growing = view.active.iter().chain(&changes.sealing);
-            growing.any(|generation| log.is_of(&generation.log.segment))
-        };
-        let unripe = view.logs.iter().rposition(is_unripe).map_or(0, |last| last + 1);
-        view.logs[unripe..].to_vec()
+        let is_of = |run: &Run, log: &SharedLog| run.is_of(&log.segment);
+        self.rotation.ripe(view, &view.logs, is_of).to_vec()
     }
 
     /// Merges all ripe logs into the tables; false if there are none.
     pub(super) fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
         let _merging = self.jobs.merging.lock();
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let logs = self.ripe_logs(&view);
         if logs.is_empty() {
             return Ok(false);
@@ -65,19 +61,19 @@ impl<S: Shape> Lsm<S> {
     /// Merges the tables that are due next; false if none are.
     pub(super) fn merge_tables(&self, trigger: Trigger) -> Result<bool> {
         let _merging = self.jobs.merging.lock();
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let Some(job) = view.shape.pick(&self.env.order, &self.rules()) else { return Ok(false) };
         self.run(&view, &[], &job, trigger)
     }
 
     /// Merges everything within the bounds, as of now.
     pub(super) fn sort(&self, bounds: &Bounds) -> Result<()> {
-        self.seal_active();
+        self.rotation.seal_active();
         self.index_all_sealed()?;
         self.merge_logs(Trigger::Asked)?;
         loop {
             let _merging = self.jobs.merging.lock();
-            let view = self.view.load_full();
+            let view = self.rotation.view.load_full();
             let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds);
             let Some(job) = job else { return Ok(()) };
             if !self.run(&view, &[], &job, Trigger::Asked)? {
@@ -192,7 +188,7 @@ impl<S: Shape> Lsm<S> {
     /// the view at the start of the merge.
     fn install(&self, view: &View<S>, logs: &[Run], job: &Job, written: &mut Written<'_, S>) -> Result<bool> {
         let order = &self.env.order;
-        if self.changes.lock().retired {
+        if self.rotation.changes.lock().retired {
             return Ok(false);
         }
         let change = view.shape.after(order, job, &written.pieces);
@@ -213,13 +209,11 @@ impl<S: Shape> Lsm<S> {
         let shape = Arc::new(change.shape);
         // Before the references of the groups that go: some tables are in both.
         new.iter().flatten().for_each(|run| run.retain(&self.env.totals));
-        {
-            let _changes = self.changes.lock();
-            let now = self.view.load_full();
+        self.rotation.change(|now| {
             let merged = |log: &Run| logs.iter().any(|merged| log.file().id == merged.file().id);
             let left = now.logs.iter().filter(|log| !merged(log)).cloned().collect();
-            self.view.store(Arc::new(View { active: now.active.clone(), logs: left, shape }));
-        }
+            View { active: now.active.clone(), logs: left, shape }
+        });
         self.release_runs(logs.iter().chain(change.removed.iter().flat_map(|(_, runs)| runs)));
         if self.substrate.files.held_bytes() > HELD_BYTES_MAX {
             self.substrate.checkpoints.want();

@@ -41,6 +41,7 @@ pub mod maintain;
 pub mod merge;
 mod open;
 mod rotate;
+mod rotation;
 pub mod shape;
 pub mod state;
 mod stats;

@@ -1,7 +1,8 @@
 //! Opens a keyspace from its state in the manifest. No log and no table is read.
 
 use super::generation::Generation;
-use super::keyspace::{Changes, Jobs, Limits, Lsm};
+use super::keyspace::{Jobs, Limits, Lsm};
+use super::rotation::Rotation;
 use super::shape::Shape;
 use super::state::State;
 use super::view::View;
@@ -13,12 +14,11 @@ use crate::mvcc::key_locks::KeyLocks;
 use crate::run::env::{RunEnv, RunOptions};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
+use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
-use crate::sync::{Arc, Mutex};
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
-use arc_swap::ArcSwap;
 use crossbeam_utils::atomic::AtomicCell;
 use std::any::Any;
 use std::collections::HashMap;
@@ -75,8 +75,7 @@ impl<S: Shape> Lsm<S> {
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
             locks: KeyLocks::new(),
-            view: ArcSwap::from_pointee(view),
-            changes: Mutex::new(Changes::default()),
+            rotation: Rotation::new(view),
             limits: AtomicCell::new(limits),
             counters: OnUse::default(),
             jobs: Jobs::default(),

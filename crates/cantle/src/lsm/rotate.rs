@@ -1,16 +1,19 @@
-//! The change of generations: creating them, rotating, and sealing those that are full.
+//! The jobs around the change of generations: making the next one in advance, rotating when the
+//! active one is full, and indexing those that are sealed. `rotation` has the order of the steps.
 
-use super::keyspace::{Changes, Lsm};
+use super::keyspace::Lsm;
+use super::rotation::Rotating;
 use super::shape::Shape;
 use super::state::Edit;
 use super::view::{LogGeneration, View};
 use crate::files::StoreFile;
+use crate::log::shared::SharedLog;
 use crate::maintenance::Class;
 use crate::manifest;
 use crate::run::run::{Run, Source};
+use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Release};
-use crate::sync::{Arc, MutexGuard};
-use crate::types::error::{Error, Result};
+use crate::types::error::Result;
 use crate::types::span::Span;
 
 /// Maximum number of entries of a generation: about 20 MB of memory at 16 bytes a key, and some
@@ -41,48 +44,33 @@ impl Fill {
     }
 }
 
-impl<S: Shape> Lsm<S> {
-    /// Makes sure that there is an active generation.
-    pub(super) fn make_active(&self) -> Result<()> {
-        while self.view.load().active.is_none() {
-            self.make_spare()?;
-            let mut changes = self.changes.lock();
-            if self.view.load().active.is_none()
-                && let Some(spare) = changes.spare.take()
-            {
-                self.replace_active(&mut changes, Some(spare));
-            }
-        }
-        Ok(())
+impl<S: Shape> Rotating<SharedLog> for View<S> {
+    fn active(&self) -> Option<&Arc<LogGeneration>> {
+        self.active.as_ref()
     }
 
-    fn replace_active(&self, changes: &mut MutexGuard<'_, Changes>, next: Option<Arc<LogGeneration>>) {
-        let before = self.view.load_full();
-        let mut after = View::clone(&before);
+    fn with_active(&self, next: Option<Arc<LogGeneration>>) -> Self {
+        let mut after = self.clone();
         if let Some(next) = &next {
             let source = Source::Log(next.log.segment.clone());
             let run = Run { source, span: Arc::new(Span::default()), dropped: None, share_bytes: None };
             after.logs.insert(0, run);
         }
         after.active = next;
-        let full = before.active.clone();
-        self.view.store(Arc::new(after));
-        // Only now: a writer that is turned away finds the successor.
-        if let Some(full) = full {
-            full.seal();
-            changes.sealing.push(full);
-        }
+        after
     }
+}
 
-    /// A generation with a new log, which is in the manifest.
-    fn new_generation(&self) -> Result<Arc<LogGeneration>> {
+impl<S: Shape> Lsm<S> {
+    /// Creates a log and tells the manifest.
+    pub(super) fn create_log(&self) -> Result<SharedLog> {
+        self.substrate.health.check_writable()?;
         let publish = |file: &StoreFile| {
             let payload = Edit::Log { file: file.id, epoch: file.epoch }.encode();
             self.env.order.check()?;
             self.substrate.manifest.append(&[manifest::Edit::Layout { keyspace: self.env.keyspace, payload }])
         };
-        let log = self.substrate.create_shared_log(&self.env, publish)?;
-        Ok(Arc::new(LogGeneration::new(log)))
+        self.substrate.create_shared_log(&self.env, publish)
     }
 
     fn fill(&self, generation: &LogGeneration) -> Fill {
@@ -93,43 +81,21 @@ impl<S: Shape> Lsm<S> {
 
     /// Rotates if the active generation is full and the next one is there. Called without locks.
     pub(super) fn rotate_if_full(&self) {
-        let Some(active) = self.view.load().active.clone() else { return };
+        let Some(active) = self.rotation.view.load().active.clone() else { return };
         let fill = self.fill(&active);
         if fill == Fill::Roomy {
             return;
         }
         if fill == Fill::Overfull
-            && let Err(error) = self.make_spare()
+            && let Err(error) = self.rotation.make_spare(|| self.create_log())
         {
             // Writes go on in the full generation.
             tracing::warn!(%error, "cannot begin another log");
         }
-        let is_rotated = fill >= Fill::Full && {
-            let mut changes = self.changes.lock();
-            let is_active = self.view.load().active.as_ref().is_some_and(|now| Arc::ptr_eq(now, &active));
-            let spare = if is_active { changes.spare.take() } else { None };
-            spare.map(|spare| self.replace_active(&mut changes, Some(spare))).is_some()
-        };
-        if is_rotated {
+        if fill >= Fill::Full && self.rotation.rotate(&active) {
             self.submit_seal();
-        } else if self.changes.lock().spare.is_none() {
+        } else if self.rotation.changes.lock().spare.is_none() {
             self.submit_spare();
-        }
-    }
-
-    /// Seals the active generation, whatever is in it. The next write begins another.
-    pub(super) fn seal_active(&self) {
-        let mut changes = self.changes.lock();
-        if self.view.load().active.is_some() {
-            self.replace_active(&mut changes, None);
-        }
-    }
-
-    /// Lets later writes go to another log than this one, which may end in a broken record.
-    pub(super) fn abandon(&self, generation: &Arc<LogGeneration>) {
-        let mut changes = self.changes.lock();
-        if self.view.load().active.as_ref().is_some_and(|active| Arc::ptr_eq(active, generation)) {
-            self.replace_active(&mut changes, None);
         }
     }
 
@@ -141,32 +107,13 @@ impl<S: Shape> Lsm<S> {
         self.substrate.pool.submit(Class::Seal, move || {
             let Some(lsm) = this.upgrade() else { return };
             if let Some(_work) = lsm.substrate.begin_work()
-                && let Err(error) = lsm.make_spare()
+                && let Err(error) = lsm.rotation.make_spare(|| lsm.create_log())
             {
                 tracing::warn!(%error, "cannot make a log in advance");
             }
             lsm.jobs.making_spare.store(false, Release);
             lsm.rotate_if_full();
         });
-    }
-
-    /// Makes sure that there is a spare generation. Only here logs are created, one at a time, so
-    /// that the manifest has them in the order in which they become active.
-    fn make_spare(&self) -> Result<()> {
-        let _creating = self.jobs.creating.lock();
-        {
-            let changes = self.changes.lock();
-            if changes.retired {
-                return Err(Error::NoKeyspace("(dropped)".into()));
-            }
-            if changes.spare.is_some() {
-                return Ok(());
-            }
-        }
-        self.substrate.health.check_writable()?;
-        let spare = self.new_generation()?;
-        self.changes.lock().spare = Some(spare);
-        Ok(())
     }
 
     pub(super) fn submit_seal(&self) {
@@ -188,48 +135,29 @@ impl<S: Shape> Lsm<S> {
     /// Writes the indexes of sealed generations that nobody writes to any more. The oldest comes
     /// first.
     pub(super) fn index_sealed(&self) -> Result<()> {
-        loop {
-            let oldest = self.changes.lock().sealing.first().cloned();
-            let Some(oldest) = oldest else { return Ok(()) };
-            let is_quiet = oldest.is_quiet();
-            canary!(INDEXED_UNDER_WRITERS => let is_quiet = true);
-            if !is_quiet {
-                return Ok(());
+        let indexed = self.rotation.index_sealed(|log| {
+            if !log.is_broken() {
+                self.substrate.seal_shared_log(&self.env, log)?;
             }
-            self.index(&oldest)?;
-        }
-    }
-
-    fn index(&self, generation: &Arc<LogGeneration>) -> Result<()> {
-        let log = &generation.log;
-        if !log.is_broken() {
-            self.substrate.seal_shared_log(&self.env, log)?;
-        }
-        log.segment.end_appends();
-        let mut changes = self.changes.lock();
-        let before = changes.sealing.len();
-        changes.sealing.retain(|sealing| !Arc::ptr_eq(sealing, generation));
-        if changes.sealing.len() < before {
-            self.counters.generations_sealed.add(1);
-        }
+            log.segment.end_appends();
+            Ok(())
+        })?;
+        self.counters.generations_sealed.add(indexed);
         Ok(())
     }
 
     /// Memory of generations in bytes: the logs that are not indexed on disk yet.
     pub fn generation_bytes(&self) -> u64 {
-        let changes = self.changes.lock();
+        let changes = self.rotation.changes.lock();
         let bytes = |generation: &Arc<LogGeneration>| generation.log.segment.len();
-        changes.sealing.iter().map(bytes).sum::<u64>() + self.view.load().active.as_ref().map_or(0, bytes)
+        changes.sealing.iter().map(bytes).sum::<u64>()
+            + self.rotation.view.load().active.as_ref().map_or(0, bytes)
     }
 
-    /// Ends all writes for good.
+    /// Ends all writes and merges for good.
     pub(super) fn retire_all(&self) {
-        self.changes.lock().retired = true;
-        // Writers that hold stripes finish first.
-        drop(self.locks.lock_all());
-        self.seal_active();
-        // Jobs that began before finish first; later ones find the keyspace retired.
-        drop(self.jobs.creating.lock());
+        self.rotation.retire(|| self.locks.lock_all());
+        // A merge that began before finishes first; later ones find the keyspace retired.
         drop(self.jobs.merging.lock());
     }
 }

@@ -18,7 +18,7 @@ impl<S: Shape> Lsm<S> {
         let runs = self.env.counters.peek().unwrap_or(&no_runs);
         let logs = self.env.log.counters.peek().unwrap_or(&no_logs);
         let of = Counter::get;
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let sizes = view.sizes();
         let unread_bytes: u64 = view.logs.iter().filter_map(Run::log).map(|log| log.unread_bytes()).sum();
         KeyspaceStats {
@@ -61,7 +61,7 @@ impl<S: Shape> Lsm<S> {
 
     /// Level 0 as one region, and the groups of each level.
     pub(super) fn region_infos(&self) -> Vec<RegionInfo> {
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         let info = |level: u32, start: &[u8], runs: &[Run]| {
             let sizes = RunStack { files: runs.to_vec() }.sizes();
             let unread = runs.iter().filter_map(Run::log).map(|log| log.unread_bytes()).sum::<u64>();

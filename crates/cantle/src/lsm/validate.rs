@@ -25,7 +25,7 @@ impl<S: Shape> Lsm<S> {
     /// A place in the read set that has changed since `since`. Without locks it may also be a
     /// change that was committed a moment ago.
     pub(super) fn changed_since(&self, reads: &ReadSet, since: u64) -> Result<Option<Bounds>> {
-        let view = self.view.load_full();
+        let view = self.rotation.view.load_full();
         for key in &reads.keys {
             let runs: Vec<Run> =
                 view.runs_at(&self.env.order, key).filter(|run| run.may_be_newer(since)).cloned().collect();

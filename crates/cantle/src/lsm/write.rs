@@ -31,33 +31,20 @@ impl<'a, S: Shape> Write<'a, S> {
     pub fn prepare(lsm: &'a Lsm<S>, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Self> {
         let has_ranges = !reads.spans.is_empty() || ops.iter().any(|op| op.bounds.is_some());
         let keys = || ops.iter().map(|op| op.key).chain(reads.keys.iter().map(|key| &key[..]));
-        let mut write = Self {
-            lsm,
-            ops,
-            reads,
-            held: None,
-            entered: None,
-            stamp: Stamp { version: 0, batch: 0 },
-            appended: None,
+        let lock = || {
+            let held = if has_ranges { lsm.locks.lock_all() } else { lsm.locks.lock(&lsm.env.order, keys()) };
+            let held = Some(held);
+            canary!(STRIPES_NOT_TAKEN => let held = None);
+            held
         };
-        loop {
-            if !ops.is_empty() {
-                // Before the locks: it may create a file.
-                lsm.make_active()?;
+        let (held, entered) = match ops {
+            [] => (lock(), None),
+            _ => {
+                let (held, entered) = lsm.rotation.enter(|| lsm.create_log(), lock)?;
+                (held, Some(entered))
             }
-            let locks = &lsm.locks;
-            write.held = Some(if has_ranges { locks.lock_all() } else { locks.lock(&lsm.env.order, keys()) });
-            canary!(STRIPES_NOT_TAKEN => write.held = None);
-            if ops.is_empty() {
-                return Ok(write);
-            }
-            // Looked for under the locks, so the writes of a key enter generations in their order.
-            write.entered = lsm.view.load().active.as_ref().and_then(LogGeneration::enter);
-            if write.entered.is_some() {
-                return Ok(write);
-            }
-            write.held = None;
-        }
+        };
+        Ok(Self { lsm, ops, reads, held, entered, stamp: Stamp { version: 0, batch: 0 }, appended: None })
     }
 
     fn generation(&self) -> Option<&Arc<LogGeneration>> {
@@ -117,7 +104,8 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
             if let Err(error) = log.segment.zero_tail(log.segment.len()) {
                 self.fail(&error);
             }
-            self.lsm.abandon(generation);
+            // Later writes go to another log than this one, which may end in a broken record.
+            self.lsm.rotation.seal_if_active(generation);
         }
     }
 
