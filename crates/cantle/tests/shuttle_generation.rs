@@ -58,7 +58,10 @@ mod schedules;
 #[path = "models/shuttle_sync.rs"]
 mod sync;
 
-use lsm::model::{Done, Fault, a_put_and_a_merge, everything, puts_of_one_key_and_a_rotation};
+use lsm::model::{
+    Done, Fault, a_put_and_a_drop, a_put_and_a_merge, a_put_and_a_seal, everything,
+    puts_of_one_key_and_a_rotation,
+};
 use schedules::{few_switches, random};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -103,6 +106,18 @@ fn puts_of_one_key_enter_generations_in_their_order() {
 fn a_merge_keeps_what_a_snapshot_reads() {
     random(SCHEDULES, || a_put_and_a_merge(Fault::None));
     few_switches(4, SCHEDULES, || a_put_and_a_merge(Fault::None));
+}
+
+#[test]
+fn nothing_is_put_into_a_keyspace_that_was_dropped() {
+    random(SCHEDULES, a_put_and_a_drop);
+    few_switches(4, SCHEDULES, a_put_and_a_drop);
+}
+
+#[test]
+fn a_generation_that_was_waited_for_is_indexed() {
+    random(SCHEDULES, a_put_and_a_seal);
+    few_switches(4, SCHEDULES, a_put_and_a_seal);
 }
 
 /// Found by one scheduler or the other, after some schedules.

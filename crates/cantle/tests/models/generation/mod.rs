@@ -325,3 +325,41 @@ pub fn a_put_and_a_merge(fault: Fault) {
     };
     run(&store, &[|store| store.put(&[0]), merge], 1);
 }
+
+/// One thread puts while another drops the keyspace.
+pub fn a_put_and_a_drop() {
+    let store = store(Fault::None, &std::sync::Arc::default());
+    store.make_spare().unwrap_or_else(|error| panic!("{error}"));
+    let put = {
+        let store = store.clone();
+        spawn(move || store.put(&[0]))
+    };
+    store.rotation.retire(|| store.locks.lock_all());
+    let before = store.values[0].load(SeqCst);
+    assert!(store.rotation.view.load().active.is_none(), "broken: a dropped keyspace has a log for writes");
+    let _ = join(put);
+    assert_eq!(before, store.values[0].load(SeqCst), "broken: a put into a dropped keyspace");
+}
+
+/// One thread puts while another seals the active generation, waits for its writers and indexes it
+/// (`lsm/maintain.rs`).
+pub fn a_put_and_a_seal() {
+    let store = store(Fault::None, &std::sync::Arc::default());
+    store.put(&[1]).unwrap_or_else(|error| panic!("{error}"));
+    let put = {
+        let store = store.clone();
+        spawn(move || store.put(&[0]))
+    };
+    store.rotation.seal_active();
+    let sealed = store.rotation.changes.lock().sealing.clone();
+    for generation in &sealed {
+        while !generation.is_quiet() {
+            yield_now();
+        }
+    }
+    store.index_sealed().unwrap_or_else(|error| panic!("{error}"));
+    let left = store.rotation.changes.lock().sealing.clone();
+    let is_left = |generation: &Arc<Generation<Log>>| left.iter().any(|left| Arc::ptr_eq(left, generation));
+    assert!(!sealed.iter().any(is_left), "broken: a generation was waited for and is not indexed");
+    join(put).unwrap_or_else(|error| panic!("{error}"));
+}
