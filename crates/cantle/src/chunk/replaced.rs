@@ -381,7 +381,7 @@ impl Chunks {
             let funk = chunk.funk.load();
             if funk.files.iter().any(|file| file.is_of(segment) && file.dropped.is_none()) {
                 let sizes = funk.sizes();
-                let user_bytes = user_bytes.min(sizes.user_bytes.saturating_sub(sizes.garbage_bytes));
+                let user_bytes = user_bytes.min(sizes.live_bytes());
                 self.add_garbage(segment, user_bytes);
                 if let Some(below) = pinned_below {
                     self.add_pinned(segment, user_bytes, below);

@@ -11,6 +11,8 @@
 
 pub mod factory;
 mod levels;
+#[cfg(test)]
+mod life_tests;
 mod pick;
 mod shape;
 #[cfg(test)]

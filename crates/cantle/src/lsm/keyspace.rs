@@ -67,6 +67,11 @@ pub(super) struct Jobs {
     pub ticks: AtomicU64,
     /// After a merge that failed, none is tried before this tick.
     pub pause: AtomicU64,
+    /// The same for the creation of a log, and for indexing one.
+    pub create_pause: AtomicU64,
+    pub seal_pause: AtomicU64,
+    /// Numbers of logs in the manifest that a loss of power has voided. The next merge removes them.
+    pub void_logs: Mutex<Vec<u64>>,
     /// Bytes per second that merges have read, averaged; 0 before the first one.
     pub speed: AtomicU64,
     /// The live bytes last reported to the store.

@@ -9,7 +9,7 @@ use super::write::Write;
 use crate::layout::options::Settings;
 use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};
 use crate::layout::verify::verify;
-use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet, Validated};
+use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet, Upkeep, Validated};
 use crate::mvcc::SnapshotGuard;
 use crate::run::approximate;
 use crate::sync::Arc;
@@ -101,6 +101,10 @@ impl<S: Named> Layout for Lsm<S> {
         self.measure_pressure()
     }
 
+    fn tidy(&self, upkeep: &mut Upkeep) -> bool {
+        self.merge_left(upkeep)
+    }
+
     fn before_close(&self) -> Result<()> {
         self.rotation.seal_active();
         self.index_all_sealed()
@@ -113,8 +117,7 @@ impl<S: Named> Layout for Lsm<S> {
     fn release(&self) {
         self.tell_live_bytes(0);
         let view = self.rotation.view.load_full();
-        let shape = view.shape.clone();
-        self.rotation.view.store(Arc::new(View { active: None, logs: Vec::new(), shape }));
+        self.rotation.change(|now| View { active: None, logs: Vec::new(), shape: now.shape.clone() });
         self.release_runs(view.logs.iter().chain(view.tables()));
         if let Some(spare) = self.rotation.changes.lock().spare.take() {
             spare.log.segment.file.release();

@@ -4,11 +4,10 @@ use super::keyspace::Lsm;
 use super::merge::Trigger;
 use super::shape::Shape;
 use super::view::View;
-use crate::layout::Pressure;
+use crate::layout::{Pressure, Upkeep};
 use crate::maintenance::Class;
 use crate::run::run::Run;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::thread;
 use crate::types::error::{Error, Result};
 use std::time::Duration;
 
@@ -18,11 +17,22 @@ pub const GENERATIONS: u64 = 4;
 const LIVE_FRACTION: u64 = 64;
 /// Maximum number of logs that level 0 collects: a get may have to search all of them.
 const LOGS_MAX: usize = 12;
-/// The brake begins when level 0 exceeds its limit by this factor, and makes writers as slow as
-/// merges when it exceeds it by one more.
+/// Maximum number of sealed generations that wait for their index, before writers are slowed down.
+const SEALING_MAX: usize = 4;
+/// The brake begins when level 0, the number of its logs, the runs of a group or the generations
+/// without an index exceed their limit by this factor. It makes writers as slow as merges when they
+/// exceed it by one more.
 const BRAKE_FROM: f64 = 1.5;
-/// Ticks between a merge that failed and the next attempt: about a third of a second.
-const PAUSE_TICKS: u64 = 16;
+/// Maximum number of merges of a job, before others in the queue have their turn.
+const MERGES_AT_ONCE: usize = 8;
+/// Level 0 waits while a group has this many times the runs that it may have: reads depend on them.
+const CROWDED: usize = 2;
+/// Number of logs beyond which an opening or closing merges those of a keyspace that is rarely open
+/// for long, and the number beyond which it does so whatever their length.
+const LOGS_KEPT: usize = 8;
+const LOGS_MOST: usize = 64;
+/// Ticks between a job that failed and the next attempt: about a third of a second.
+pub(super) const PAUSE_TICKS: u64 = 16;
 /// Bytes per second that a merge is assumed to read before one was measured.
 const SPEED_GUESS: u64 = 100_000_000;
 
@@ -32,13 +42,17 @@ impl<S: Shape> Lsm<S> {
         (GENERATIONS * self.limits().generation_bytes).max(live_bytes / LIVE_FRACTION)
     }
 
-    /// True if a merge is due.
-    fn is_merge_due(&self, view: &View<S>) -> bool {
+    /// True if level 0 is to be merged.
+    fn are_logs_due(&self, view: &View<S>) -> bool {
         let ripe = self.ripe_logs(view);
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
-        bytes >= self.level0_limit(self.jobs.told_live_bytes.load(Relaxed).max(0) as u64)
-            || ripe.len() >= LOGS_MAX
-            || view.shape.pick(&self.env.order, &self.rules()).is_some()
+        let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
+        bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX
+    }
+
+    /// True if a merge is due.
+    fn is_merge_due(&self, view: &View<S>) -> bool {
+        self.are_logs_due(view) || view.shape.pick(&self.env.order, &self.rules()).is_some()
     }
 
     pub(super) fn maintain(&self) {
@@ -48,7 +62,7 @@ impl<S: Shape> Lsm<S> {
         if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
-        if !self.rotation.changes.lock().sealing.is_empty() {
+        if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
         }
         if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) {
@@ -75,20 +89,41 @@ impl<S: Shape> Lsm<S> {
         });
     }
 
-    /// Does the most urgent merge.
+    /// Does the most urgent merges.
     fn merge_due(&self) -> Result<()> {
-        let view = self.rotation.view.load_full();
-        if !self.is_merge_due(&view) {
-            return Ok(());
+        for _ in 0..MERGES_AT_ONCE {
+            let view = self.rotation.view.load_full();
+            let is_crowded = self.runs_most(&view) + 1 >= CROWDED * self.limits().rules.runs_max;
+            let is_done = match self.are_logs_due(&view) && !is_crowded {
+                true => self.merge_logs(Trigger::Background)?,
+                false => self.merge_tables(Trigger::Background)?,
+            };
+            if !is_done {
+                return Ok(());
+            }
         }
-        let bytes: u64 = self.ripe_logs(&view).iter().map(Run::bytes).sum();
-        let limit = self.level0_limit(view.sizes().live_bytes());
-        if (bytes >= limit || self.ripe_logs(&view).len() >= LOGS_MAX)
-            && self.merge_logs(Trigger::Background)?
-        {
-            return Ok(());
+        Ok(())
+    }
+
+    /// Number of runs of the group that has most of them.
+    fn runs_most(&self, view: &View<S>) -> usize {
+        view.shape.groups().map(|group| group.runs.len()).max().unwrap_or(0)
+    }
+
+    /// Merges the logs that many short openings have left; true if it did.
+    pub(super) fn merge_left(&self, upkeep: &mut Upkeep) -> bool {
+        let ripe = self.ripe_logs(&self.rotation.view.load_full());
+        let bytes: u64 = ripe.iter().map(Run::bytes).sum();
+        let is_urgent = ripe.len() > LOGS_MOST;
+        if ripe.len() <= LOGS_KEPT || (bytes > upkeep.bytes && !is_urgent) {
+            return false;
         }
-        self.merge_tables(Trigger::Background).map(drop)
+        upkeep.bytes = upkeep.bytes.saturating_sub(bytes);
+        self.merge_logs(Trigger::Asked).unwrap_or_else(|error| {
+            // The files are as they were. Reads of a damaged one fail.
+            tracing::warn!(%error, "cannot merge logs");
+            false
+        })
     }
 
     /// True while maintenance runs or is due.
@@ -98,17 +133,6 @@ impl<S: Shape> Lsm<S> {
             || self.jobs.making_spare.load(Acquire)
             || !self.rotation.changes.lock().sealing.is_empty()
             || self.is_merge_due(&self.rotation.view.load_full())
-    }
-
-    /// Indexes all sealed generations. Waits for the writers that are still in one.
-    pub(super) fn index_all_sealed(&self) -> Result<()> {
-        let sealed = self.rotation.changes.lock().sealing.clone();
-        for generation in &sealed {
-            while !generation.is_quiet() {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        self.index_sealed()
     }
 
     /// Averages the speed of merges.
@@ -124,7 +148,15 @@ impl<S: Shape> Lsm<S> {
         }
         let view = self.rotation.view.load();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
-        let excess = view.log_bytes() as f64 / self.level0_limit(live_bytes).max(1) as f64;
+        let part = |count: usize, limit: usize| count as f64 / limit.max(1) as f64;
+        let excess = [
+            view.log_bytes() as f64 / self.level0_limit(live_bytes).max(1) as f64,
+            part(view.logs.len(), LOGS_MAX),
+            part(self.runs_most(&view), CROWDED * self.limits().rules.runs_max),
+            part(self.rotation.changes.lock().sealing.len(), SEALING_MAX),
+        ]
+        .into_iter()
+        .fold(0.0, f64::max);
         let speed = match self.jobs.speed.load(Relaxed) {
             0 => SPEED_GUESS,
             speed => speed,

@@ -40,8 +40,6 @@ pub mod layout;
 pub mod maintain;
 pub mod merge;
 mod open;
-#[cfg(test)]
-mod review_tests;
 mod rotate;
 mod rotation;
 pub mod shape;

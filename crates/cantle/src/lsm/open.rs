@@ -14,8 +14,8 @@ use crate::mvcc::key_locks::KeyLocks;
 use crate::run::env::{RunEnv, RunOptions};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
-use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
+use crate::sync::{Arc, Mutex};
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
@@ -69,8 +69,10 @@ impl<S: Shape> Lsm<S> {
             dropped: None,
             share_bytes: None,
         };
-        let counted = logs.into_iter().filter(|&log| substrate.is_log_counted(log, segments, outlived));
-        let view = View { active: None, logs: counted.map(log).collect(), shape: Arc::new(shape) };
+        let is_counted = |log: &(u64, u64)| substrate.is_log_counted(*log, segments, outlived);
+        let (counted, void): (Vec<_>, Vec<_>) = logs.into_iter().partition(is_counted);
+        let view =
+            View { active: None, logs: counted.into_iter().map(log).collect(), shape: Arc::new(shape) };
         view.logs.iter().chain(view.tables()).for_each(|run| run.retain(&env.totals));
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -78,7 +80,10 @@ impl<S: Shape> Lsm<S> {
             rotation: Rotation::new(view),
             limits: AtomicCell::new(limits),
             counters: OnUse::default(),
-            jobs: Jobs::default(),
+            jobs: Jobs {
+                void_logs: Mutex::new(void.iter().map(|(file, _)| *file).collect()),
+                ..Jobs::default()
+            },
             env,
             substrate,
         }))

@@ -2,6 +2,7 @@
 //! active one is full, and indexing those that are sealed. `rotation` has the order of the steps.
 
 use super::keyspace::Lsm;
+use super::maintain::PAUSE_TICKS;
 use super::rotation::Rotating;
 use super::shape::Shape;
 use super::state::Edit;
@@ -11,10 +12,11 @@ use crate::log::shared::SharedLog;
 use crate::maintenance::Class;
 use crate::manifest;
 use crate::run::run::{Run, Source};
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering::{AcqRel, Release};
-use crate::types::error::Result;
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use crate::sync::{Arc, thread};
+use crate::types::error::{Error, Result};
 use crate::types::span::Span;
+use std::time::Duration;
 
 /// Maximum number of entries of a generation: about 20 MB of memory at 16 bytes a key, and some
 /// tens of milliseconds of sorting if a later opening has to load it.
@@ -86,17 +88,26 @@ impl<S: Shape> Lsm<S> {
         if fill == Fill::Roomy {
             return;
         }
+        let may_create = self.jobs.ticks.load(Relaxed) >= self.jobs.create_pause.load(Relaxed);
         if fill == Fill::Overfull
+            && may_create
             && let Err(error) = self.rotation.make_spare(|| self.create_log())
         {
-            // Writes go on in the full generation.
-            tracing::warn!(%error, "cannot begin another log");
+            self.cannot_create(&error);
         }
         if fill >= Fill::Full && self.rotation.rotate(&active) {
             self.submit_seal();
-        } else if self.rotation.changes.lock().spare.is_none() {
+        } else if may_create && self.rotation.changes.lock().spare.is_none() {
             self.submit_spare();
         }
+    }
+
+    /// Writes go on in the full generation, and no log is created for a while.
+    fn cannot_create(&self, error: &Error) {
+        if !matches!(error, Error::NoKeyspace(_)) {
+            tracing::warn!(%error, "cannot begin another log");
+        }
+        self.jobs.create_pause.store(self.jobs.ticks.load(Relaxed) + PAUSE_TICKS, Relaxed);
     }
 
     fn submit_spare(&self) {
@@ -106,13 +117,14 @@ impl<S: Shape> Lsm<S> {
         let this = self.this.clone();
         self.substrate.pool.submit(Class::Seal, move || {
             let Some(lsm) = this.upgrade() else { return };
-            if let Some(_work) = lsm.substrate.begin_work()
-                && let Err(error) = lsm.rotation.make_spare(|| lsm.create_log())
-            {
-                tracing::warn!(%error, "cannot make a log in advance");
-            }
+            let work = lsm.substrate.begin_work();
+            let made = work.as_ref().map(|_| lsm.rotation.make_spare(|| lsm.create_log()));
             lsm.jobs.making_spare.store(false, Release);
-            lsm.rotate_if_full();
+            match made {
+                Some(Ok(())) => lsm.rotate_if_full(),
+                Some(Err(error)) => lsm.cannot_create(&error),
+                None => {}
+            }
         });
     }
 
@@ -126,7 +138,9 @@ impl<S: Shape> Lsm<S> {
             if let Some(_work) = lsm.substrate.begin_work()
                 && let Err(error) = lsm.index_sealed()
             {
+                // Readers find the operations in memory. Maintenance tries again.
                 tracing::warn!(%error, "cannot index a log");
+                lsm.jobs.seal_pause.store(lsm.jobs.ticks.load(Relaxed) + PAUSE_TICKS, Relaxed);
             }
             lsm.jobs.sealing.store(false, Release);
         });
@@ -135,14 +149,25 @@ impl<S: Shape> Lsm<S> {
     /// Writes the indexes of sealed generations that nobody writes to any more. The oldest comes
     /// first.
     pub(super) fn index_sealed(&self) -> Result<()> {
-        let indexed = self.rotation.index_sealed(|log| {
-            if !log.is_broken() {
-                self.substrate.seal_shared_log(&self.env, log)?;
-            }
-            log.segment.end_appends();
-            Ok(())
-        })?;
+        let indexed = self.rotation.index_sealed(|log| self.index_log(log))?;
         self.counters.generations_sealed.add(indexed);
+        Ok(())
+    }
+
+    /// Indexes all sealed generations. Waits for the writers that are still in one.
+    pub(super) fn index_all_sealed(&self) -> Result<()> {
+        let wait = || thread::sleep(Duration::from_millis(1));
+        let indexed = self.rotation.index_all_sealed(|log| self.index_log(log), wait)?;
+        self.counters.generations_sealed.add(indexed);
+        Ok(())
+    }
+
+    fn index_log(&self, log: &SharedLog) -> Result<()> {
+        if !log.is_broken() {
+            // On a full disk too: the logs of deletes must become ripe for the merge that frees space.
+            self.substrate.reserve.with(|| self.substrate.seal_shared_log(&self.env, log))?;
+        }
+        log.segment.end_appends();
         Ok(())
     }
 

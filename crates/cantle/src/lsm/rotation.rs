@@ -70,6 +70,9 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
         while self.view.load().active().is_none() {
             self.make_spare(&create)?;
             let mut changes = self.changes.lock();
+            if changes.retired {
+                return Err(Error::NoKeyspace("(dropped)".into()));
+            }
             if self.view.load().active().is_none()
                 && let Some(spare) = changes.spare.take()
             {
@@ -163,6 +166,21 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
         }
     }
 
+    /// Indexes all generations that are sealed now. `wait` is called while one has a writer.
+    pub fn index_all_sealed(&self, index: impl Fn(&L) -> Result<()>, wait: impl Fn()) -> Result<u64> {
+        let sealed = self.changes.lock().sealing.clone();
+        let mut indexed = 0;
+        loop {
+            indexed += self.index_sealed(&index)?;
+            let changes = self.changes.lock();
+            if !sealed.iter().any(|sealed| changes.sealing.iter().any(|left| Arc::ptr_eq(left, sealed))) {
+                return Ok(indexed);
+            }
+            drop(changes);
+            wait();
+        }
+    }
+
     /// The runs of `logs`, the logs of `view` from the newest to the oldest, that may be merged:
     /// the oldest ones, without a gap, that neither grow nor wait for their index. `is_of` is true
     /// for a run of this log.
@@ -178,9 +196,11 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
     /// Ends all writes for good. `lock_all` locks all keys, and so waits for writers.
     pub fn retire<H>(&self, lock_all: impl FnOnce() -> H) {
         self.changes.lock().retired = true;
-        // Writers that hold locks finish first.
-        drop(lock_all());
+        // Writers that hold locks finish first. Later ones find no active generation, and that the
+        // keyspace is retired.
+        let held = lock_all();
         self.seal_active();
+        drop(held);
         // A log that is being created comes first; later ones find the keyspace retired.
         drop(self.creating.lock());
     }

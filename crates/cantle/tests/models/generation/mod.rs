@@ -168,6 +168,16 @@ impl Store {
         Ok(())
     }
 
+    fn index_all_sealed(&self) -> Result<()> {
+        let index = |log: &Log| {
+            log.index();
+            Ok(())
+        };
+        let indexed = self.rotation.index_all_sealed(index, yield_now)?;
+        self.done.indexed.fetch_add(indexed as usize, Relaxed);
+        Ok(())
+    }
+
     /// `lsm/merge.rs`: merges the logs that are ripe into a table above the others, or merges all
     /// tables.
     fn merge(&self, merges_tables: bool) {
@@ -342,7 +352,7 @@ pub fn a_put_and_a_drop() {
 }
 
 /// One thread puts while another seals the active generation, waits for its writers and indexes it
-/// (`lsm/maintain.rs`).
+/// (`lsm/rotate.rs`).
 pub fn a_put_and_a_seal() {
     let store = store(Fault::None, &std::sync::Arc::default());
     store.put(&[1]).unwrap_or_else(|error| panic!("{error}"));
@@ -352,12 +362,7 @@ pub fn a_put_and_a_seal() {
     };
     store.rotation.seal_active();
     let sealed = store.rotation.changes.lock().sealing.clone();
-    for generation in &sealed {
-        while !generation.is_quiet() {
-            yield_now();
-        }
-    }
-    store.index_sealed().unwrap_or_else(|error| panic!("{error}"));
+    store.index_all_sealed().unwrap_or_else(|error| panic!("{error}"));
     let left = store.rotation.changes.lock().sealing.clone();
     let is_left = |generation: &Arc<Generation<Log>>| left.iter().any(|left| Arc::ptr_eq(left, generation));
     assert!(!sealed.iter().any(is_left), "broken: a generation was waited for and is not indexed");

@@ -1,5 +1,5 @@
-//! Properties of the engine that its own tests do not have: files that are left behind, failures
-//! that repeat, and comparators that fail late.
+//! The life of a keyspace: files that are left behind, failures that repeat, full disks, and comparators
+//! that fail late.
 
 use crate::db::{Db, KeyspaceOptions, Options};
 use crate::layout::options::LayoutOptions;
