@@ -52,7 +52,7 @@ pub struct Rules {
     pub runs_max: usize,
     /// Bytes of logs that are merged at once, usually.
     pub level0_bytes: u64,
-    /// The oldest version that an open snapshot reads. What only older snapshots saw can go.
+    /// The oldest version that an open snapshot reads. An entry that only older snapshots saw can go.
     pub oldest_snapshot: u64,
 }
 
