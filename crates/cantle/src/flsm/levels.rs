@@ -11,6 +11,7 @@ use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
+use crate::sync::atomic::AtomicU64;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -24,6 +25,8 @@ pub struct Guard {
     pub span: Span,
     /// Newest first.
     pub runs: Vec<Run>,
+    /// Entries and runs that reads passed over since the guard was last merged.
+    pub debt: AtomicU64,
 }
 
 /// The guards of one level, in the order of keys. The first one is the sentinel.
@@ -66,6 +69,19 @@ pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span)
 }
 
 impl Guard {
+    pub fn new(id: u64, level: u32, span: Span, runs: Vec<Run>) -> Self {
+        Self { id, level, span, runs, debt: AtomicU64::new(0) }
+    }
+
+    /// Number of entries of its tables.
+    pub fn entries(&self) -> u64 {
+        let entries = |run: &Run| match &run.source {
+            Source::Table(table) => table.entries,
+            Source::Log(_) => 0,
+        };
+        self.runs.iter().map(entries).sum()
+    }
+
     fn record(&self) -> GroupRecord {
         GroupRecord {
             id: self.id,
@@ -121,7 +137,7 @@ impl Levels {
                 return Err("a table lies outside of its guard");
             }
             let runs = group.files.iter().map(|file| run(file, &span)).collect();
-            level.push(Arc::new(Guard { id: group.id, level: group.level, span, runs }));
+            level.push(Arc::new(Guard::new(group.id, group.level, span, runs)));
         }
         if levels.is_empty() {
             return Err("it has no guard");

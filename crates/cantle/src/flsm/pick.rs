@@ -10,6 +10,7 @@ use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -23,6 +24,9 @@ const ALIKE: u64 = 2;
 /// A guard above the last level is rewritten in its place, instead of merged into the last level,
 /// if that level has more than this many times its data there (PebblesDB §3.4).
 const REWRITE_RATIO: u64 = 25;
+/// Cost of rewriting an entry, in entries that a scan passes over. When reads have cost a guard as much
+/// as a merge would, it is merged. PebblesDB §4.2 merges after ten seeks without a write.
+const REWRITE_COST: u64 = 4;
 /// A guard of the last level is divided from this many target lengths on.
 const DIVIDE_FROM: u64 = 3;
 /// A guard of the last level is rewritten if this part of it are values that snapshots kept, and
@@ -92,10 +96,15 @@ impl Levels {
             let bytes: Vec<u64> = guard.runs.iter().map(Run::bytes).collect();
             return merge(guard.merge(alike(&bytes), rules));
         }
+        let owes = |guard: &Guard| guard.debt.load(Relaxed) > REWRITE_COST * guard.entries();
+        if let Some(guard) = above.iter().flatten().find(|guard| !guard.runs.is_empty() && owes(guard)) {
+            return merge(self.merge_down(order, guard)?);
+        }
+        let may_gain = |guard: &Guard| guard.runs.len() > 1 && owes(guard);
         let is_stale =
             |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot) > guard.bytes() / STALE_FRACTION;
         let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
-        if let Some(guard) = last.iter().find(|guard| is_long(guard) || is_stale(guard)) {
+        if let Some(guard) = last.iter().find(|guard| is_long(guard) || is_stale(guard) || may_gain(guard)) {
             return merge(guard.merge(guard.runs.len(), rules));
         }
         self.pick_level(order, rules).or_else(|| self.pick_moves(order, rules))
@@ -304,7 +313,8 @@ mod tests {
                 group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
                 for bytes in runs.split(',').filter(|bytes| !bytes.is_empty()) {
                     let bytes = bytes.parse().unwrap();
-                    group.files.push(FileRecord { kind: FileKind::Table, bytes, ..FileRecord::log(file, 1) });
+                    let log = FileRecord::log(file, 1);
+                    group.files.push(FileRecord { kind: FileKind::Table, bytes, entries: 10, ..log });
                     file += 1;
                 }
                 groups.push(group);
@@ -390,6 +400,27 @@ mod tests {
     fn a_guard_above_the_last_level_is_merged_down() {
         let two = "-[1] g[9,9,9,9] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
         assert_eq!(picked(two), "g..t [9,9,9,9] Deeper at k,p into [6, 7, 8]");
+    }
+
+    /// PebblesDB §4.2: seeks make merges.
+    #[test]
+    fn a_guard_that_reads_have_paid_for_is_merged() {
+        let found = levels("-[9,9] m[50]\n -[90] c[90] m[90,9] t[90]");
+        let picked = |key: &[u8], entries| {
+            crate::lsm::shape::Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
+            told(found.pick_job(&KeyOrder::Bytewise, &RULES))
+        };
+        // Each table is taken to have ten entries, and each run beside the last to cost ten.
+        assert_eq!(picked(b"d", 0), "nothing");
+        assert_eq!(picked(b"d", 60), "-..m [9,9] Deeper at c into [3, 4]");
+        let found = levels("-[90] m[90,9] t[90]");
+        let picked = |key: &[u8], entries| {
+            crate::lsm::shape::Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
+            told(found.pick_job(&KeyOrder::Bytewise, &RULES))
+        };
+        assert_eq!(picked(b"a", 1000), "nothing", "a single table reads as fast as it may");
+        assert_eq!(picked(b"n", 70), "nothing");
+        assert_eq!(picked(b"n", 1), "m..t [90,9] Reached whole into [2]");
     }
 
     /// PebblesDB §3.4, second exception.

@@ -6,10 +6,14 @@ use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
+
+/// A seek of a run, in entries that a scan passes over: some 2 µs against some 0.2 µs.
+const RUN_COST: u64 = 10;
 
 impl Shape for Levels {
     fn open(
@@ -35,6 +39,17 @@ impl Shape for Levels {
 
     fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.guards().map(|guard| Group { level: guard.level, span: &guard.span, runs: &guard.runs })
+    }
+
+    /// Each run beside the first costs a seek [`RUN_COST`] entries.
+    fn owe(&self, order: &KeyOrder, key: Option<&[u8]>, entries: u64) {
+        for level in &self.levels {
+            let guard = key.map_or(level.first(), |key| guard_at(order, level, key));
+            let Some(guard) = guard.filter(|guard| !guard.runs.is_empty()) else { continue };
+            let is_last = guard.level as usize == self.levels.len();
+            let spare_runs = guard.runs.len() as u64 - u64::from(is_last);
+            guard.debt.fetch_add(entries + RUN_COST * spare_runs, Relaxed);
+        }
     }
 
     fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
@@ -89,7 +104,9 @@ impl Changing<'_> {
             let Some((level, place)) = self.place_of(id) else { continue };
             let guard = self.levels.levels[level][place].clone();
             let runs = guard.runs.get(count..).unwrap_or_default().to_vec();
-            self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+            let rest = guard.with_runs(runs);
+            rest.debt.store(0, Relaxed);
+            self.splice(level, place..place + 1, vec![rest]);
         }
         for (number, &id) in piece.groups.iter().enumerate() {
             let Some((level, place)) = self.place_of(id) else { continue };
@@ -121,7 +138,7 @@ impl Changing<'_> {
         let spans = firsts.zip(ends).map(|(start, end)| Span { start, end });
         let new = |(span, placed): (Span, &&Placed)| {
             let runs = vec![run_of(placed, &span)];
-            Guard { id: self.next_id(), level: guard.level, span, runs }
+            Guard::new(self.next_id(), guard.level, span, runs)
         };
         spans.zip(placed).map(new).collect()
     }
@@ -150,7 +167,7 @@ impl Changing<'_> {
                 Some(if is_whole { run.clone() } else { run.part(within, run.bytes() / 2) })
             };
             let runs = guard.runs.iter().filter_map(part).collect();
-            Guard { id: changing.next_id(), level: guard.level, span, runs }
+            Guard::new(changing.next_id(), guard.level, span, runs)
         };
         let (lower, upper) = (
             Span { start: guard.span.start.clone(), end: Some(start.clone()) },
@@ -175,7 +192,7 @@ impl Changing<'_> {
         }
         let span = Span { start: before.span.start.clone(), end: guard.span.end.clone() };
         let runs = before.runs.iter().chain(&guard.runs).cloned().collect();
-        let joined = Guard { id: self.next_id(), level: guard.level, span, runs };
+        let joined = Guard::new(self.next_id(), guard.level, span, runs);
         self.splice(level, place - 1..place + 1, vec![joined]);
     }
 
@@ -186,7 +203,7 @@ impl Changing<'_> {
         let ends = starts.iter().cloned().map(Some).chain([None]);
         let empty = |(start, end)| {
             let span = Span { start, end };
-            Arc::new(Guard { id: self.next_id(), level: number, span, runs: Vec::new() })
+            Arc::new(Guard::new(self.next_id(), number, span, Vec::new()))
         };
         let above: Level = firsts.zip(ends).map(empty).collect();
         let deeper = |guard: &Arc<Guard>| Arc::new(guard.in_level(number + 1));
@@ -210,7 +227,8 @@ impl Changing<'_> {
 
 impl Guard {
     fn with_runs(&self, runs: Vec<Run>) -> Self {
-        Self { id: self.id, level: self.level, span: self.span.clone(), runs }
+        let debt = AtomicU64::new(self.debt.load(Relaxed));
+        Self { id: self.id, level: self.level, span: self.span.clone(), runs, debt }
     }
 
     fn in_level(&self, level: u32) -> Self {

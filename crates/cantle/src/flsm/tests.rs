@@ -35,6 +35,10 @@ fn stats(db: &Db) -> FlsmStats {
     }
 }
 
+fn layout() -> KeyspaceOptions {
+    KeyspaceOptions::new().layout(FlsmOptions::new())
+}
+
 /// The files of each guard, newest first.
 fn guards(db: &Db) -> Vec<Vec<u64>> {
     let view = lsm_of(db).view();
@@ -377,6 +381,45 @@ fn a_scan_skips_no_guard_below_a_long_table() {
         assert!(found.into_iter().eq((0..8000).rev().map(key)), "{round}, backward");
         db.compact_range(..).unwrap();
     }
+}
+
+/// PebblesDB §4.2. Seeks pay for the merge of what they seek.
+#[test]
+fn scans_without_writes_merge_the_guards_that_they_read() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    for round in 0..2u64 {
+        (0..300).for_each(|number| db.put(key(number), value(number + round, 200)).unwrap());
+        lsm_of(&db).merge_logs_for_test().unwrap();
+    }
+    let most = || guards(&db).iter().map(Vec::len).max().unwrap();
+    assert_eq!(most(), 2, "two tables are no reason to merge");
+    let deadline = crate::sync::time::now() + Duration::from_secs(60);
+    while most() > 1 && crate::sync::time::now() < deadline {
+        (0..300).step_by(10).for_each(|number| assert_eq!(db.range(key(number)..).take(3).count(), 3));
+        db.tick_for_test();
+    }
+    assert_eq!(most(), 1);
+}
+
+/// Memory of logs is bounded for all keyspaces together.
+#[test]
+fn generations_are_sealed_when_the_indexes_of_logs_need_too_much_memory() {
+    let disk = MemVfs::without_history();
+    let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(FlsmOptions::new()));
+    let db = options.vfs(Arc::new(disk)).memory_budget(8 << 20).background_threads(1).open("store").unwrap();
+    let keyspaces: Vec<_> =
+        (0..100).map(|number| db.keyspace_with(&number.to_string(), layout()).unwrap()).collect();
+    for keyspace in &keyspaces {
+        (0..300).for_each(|number| keyspace.put(key(number), "value").unwrap());
+    }
+    let indexes = lsm_of(&db).substrate.budget.logs.indexes.clone();
+    let deadline = crate::sync::time::now() + Duration::from_secs(60);
+    while indexes.used_bytes() > indexes.limit_bytes() * 5 / 4 && crate::sync::time::now() < deadline {
+        db.tick_for_test();
+    }
+    assert!(indexes.used_bytes() <= indexes.limit_bytes() * 5 / 4, "{} bytes", indexes.used_bytes());
+    assert!(keyspaces.iter().all(|keyspace| keyspace.range(..).count() == 300));
 }
 
 /// A range delete reaches every level below it.

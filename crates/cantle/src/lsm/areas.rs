@@ -11,6 +11,7 @@ use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
+use std::sync::Weak;
 
 /// The stretches of a keyspace, as a snapshot sees them.
 pub struct Stretches<S> {
@@ -19,40 +20,56 @@ pub struct Stretches<S> {
 }
 
 /// The stretch at the cursor's position.
-pub struct OpenStretch {
+pub struct OpenStretch<S: Shape> {
     span: Span,
     pairs: Box<MergedPairs>,
+    order: KeyOrder,
+    /// Weak: a cursor that rests keeps no file but those of its stretch.
+    shape: Weak<S>,
+}
+
+impl<S: Shape> Drop for OpenStretch<S> {
+    fn drop(&mut self) {
+        if let Some(shape) = self.shape.upgrade() {
+            shape.owe(&self.order, self.span.start.as_deref(), self.pairs.debt());
+        }
+    }
 }
 
 impl<S: Shape> Stretches<S> {
-    fn open(&self, stretch_of: impl FnOnce(&S, &KeyOrder) -> Stretch) -> Result<OpenStretch> {
+    fn open(&self, stretch_of: impl FnOnce(&S, &KeyOrder) -> Stretch) -> Result<OpenStretch<S>> {
         let at = self.snapshot.version();
         // Everything that the snapshot sees is in the present view: it was written before.
         let view = self.lsm.rotation.view.load_full();
         let stretch = stretch_of(&view.shape, self.order());
         let stack = view.stack_of(self.order(), &stretch);
         let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
-        Ok(OpenStretch { span: stretch.span, pairs: Box::new(MergedPairs::new(merged, at)) })
+        Ok(OpenStretch {
+            span: stretch.span,
+            pairs: Box::new(MergedPairs::new(merged, at)),
+            order: self.order().clone(),
+            shape: Arc::downgrade(&view.shape),
+        })
     }
 }
 
 impl<S: Shape> Areas for Stretches<S> {
-    type Area = OpenStretch;
+    type Area = OpenStretch<S>;
 
     fn order(&self) -> &KeyOrder {
         &self.lsm.env.order
     }
 
-    fn area_at(&self, key: Option<&[u8]>) -> Result<OpenStretch> {
+    fn area_at(&self, key: Option<&[u8]>) -> Result<OpenStretch<S>> {
         self.open(|shape, order| shape.stretch_at(order, key))
     }
 
-    fn area_before(&self, key: Option<&[u8]>) -> Result<OpenStretch> {
+    fn area_before(&self, key: Option<&[u8]>) -> Result<OpenStretch<S>> {
         self.open(|shape, order| shape.stretch_before(order, key))
     }
 }
 
-impl Area for OpenStretch {
+impl<S: Shape> Area for OpenStretch<S> {
     fn span(&self) -> &Span {
         &self.span
     }

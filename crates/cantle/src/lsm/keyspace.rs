@@ -60,6 +60,8 @@ pub(super) struct Jobs {
     pub making_spare: AtomicBool,
     /// True while a job seals generations.
     pub sealing: AtomicBool,
+    /// True once the keyspace is being retired: merges end.
+    pub is_retiring: AtomicBool,
     /// Held by a merge. Merges of one keyspace run one after the other.
     pub merging: Mutex<()>,
     /// True while a merge is submitted or runs.

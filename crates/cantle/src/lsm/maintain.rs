@@ -27,6 +27,8 @@ const BRAKE_FROM: f64 = 1.5;
 const MERGES_AT_ONCE: usize = 8;
 /// Level 0 waits while a group has this many times the runs that it may have: reads depend on them.
 const CROWDED: usize = 2;
+/// A log is short below this part of a generation.
+const SHORT_FRACTION: u64 = 4;
 /// Number of logs beyond which an opening or closing merges those of a keyspace that is rarely open
 /// for long, and the number beyond which it does so whatever their length.
 const LOGS_KEPT: usize = 8;
@@ -62,11 +64,24 @@ impl<S: Shape> Lsm<S> {
         if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
+        self.seal_for_memory(&view);
         if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
         }
         if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) {
             self.submit_merge();
+        }
+    }
+
+    /// Seals the active generation if the indexes of logs take more memory than they may: a log that
+    /// is indexed on disk takes none. A short log stays for a while, as each one costs reads.
+    fn seal_for_memory(&self, view: &View<S>) {
+        let indexes = &self.substrate.budget.logs.indexes;
+        let (used, limit) = (indexes.used_bytes(), indexes.limit_bytes());
+        let Some(active) = view.active.as_ref().filter(|_| used > limit) else { return };
+        let is_short = active.log.segment.len() < self.limits().generation_bytes / SHORT_FRACTION;
+        if !is_short || used > limit + limit / 4 {
+            self.rotation.seal_if_active(active);
         }
     }
 

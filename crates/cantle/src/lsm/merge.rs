@@ -18,6 +18,7 @@ use crate::run::stack::RunStack;
 use crate::run::writer::{KeptEntry, Output};
 use crate::substrate::Grant;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
@@ -72,6 +73,8 @@ impl<S: Shape> Lsm<S> {
         self.index_all_sealed()?;
         self.merge_logs(Trigger::Asked)?;
         loop {
+            // Registered for each job, so that closing the store waits for one only.
+            let Some(_work) = self.substrate.begin_work() else { return Err(Error::Closed) };
             let _merging = self.jobs.merging.lock();
             let view = self.rotation.view.load_full();
             let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds);
@@ -171,7 +174,7 @@ impl<S: Shape> Lsm<S> {
                 if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
                     break;
                 }
-                if trigger == Trigger::Background && self.substrate.health.is_closing() {
+                if self.ends_early(trigger) {
                     return Err(Error::Closed);
                 }
                 let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
@@ -184,6 +187,12 @@ impl<S: Shape> Lsm<S> {
         }
         env.order.check()?;
         Ok(placed.pieces.pop().unwrap_or_default())
+    }
+
+    /// True if a merge is of no use any more, or keeps a closing from its end.
+    fn ends_early(&self, trigger: Trigger) -> bool {
+        let is_closing = trigger == Trigger::Background && self.substrate.health.is_closing();
+        is_closing || self.jobs.is_retiring.load(Relaxed)
     }
 
     /// The greatest version that no entry of these runs is below.

@@ -181,8 +181,9 @@ impl<S: Shape> Lsm<S> {
 
     /// Ends all writes and merges for good.
     pub(super) fn retire_all(&self) {
+        self.jobs.is_retiring.store(true, Release);
         self.rotation.retire(|| self.locks.lock_all());
-        // A merge that began before finishes first; later ones find the keyspace retired.
+        // A merge under way ends soon; later ones find the keyspace retired.
         drop(self.jobs.merging.lock());
     }
 }

@@ -31,6 +31,9 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// The groups in the order of levels and keys.
     fn groups(&self) -> impl Iterator<Item = Group<'_>>;
 
+    /// Charges reads of the area of `key` (the first area if that is `None`) with the entries that
+    /// they passed over without showing them. Merging the tables there would save that.
+    fn owe(&self, order: &KeyOrder, key: Option<&[u8]>, entries: u64);
     /// The next change of tables that is due, if one is.
     fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job>;
     /// The merge of logs into the shape.
