@@ -422,6 +422,26 @@ fn generations_are_sealed_when_the_indexes_of_logs_need_too_much_memory() {
     assert!(keyspaces.iter().all(|keyspace| keyspace.range(..).count() == 300));
 }
 
+/// Without a manifest, the options of the repair say which layout the store had.
+#[test]
+fn a_store_without_a_manifest_is_repaired_in_its_layout() {
+    let disk = MemVfs::without_history();
+    let db = three_guards(&disk);
+    (0..300).step_by(3).for_each(|number| db.put(key(number), "new").unwrap());
+    let before = all(db.range(..));
+    db.close().unwrap();
+    let dir = std::path::Path::new("store");
+    for name in disk.list(dir).unwrap().iter().filter(|name| name.starts_with("MANIFEST")) {
+        disk.remove(&dir.join(name)).unwrap();
+    }
+    let options = Options::new().default_keyspace(layout()).vfs(Arc::new(disk.clone()));
+    let report = Db::repair("store", "repaired", options.clone()).unwrap();
+    assert_eq!(report.keyspaces.len(), 1);
+    let db = options.open("repaired").unwrap();
+    assert_eq!(db.own().layout.stats().layout, crate::LayoutKind::Flsm);
+    assert!(all(db.range(..)) == before);
+}
+
 /// A range delete reaches every level below it.
 #[test]
 fn a_range_delete_reaches_the_last_level() {

@@ -15,7 +15,7 @@ use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
 use crate::format::header::{FileKind, HEADER_BYTES};
 use crate::journal::JournalRecord;
-use crate::layout::kind::LayoutKind;
+use crate::layout::options::LayoutOptions;
 use crate::log::salvage::Extent;
 use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
 use crate::mvcc::Recovery;
@@ -172,18 +172,13 @@ fn planned(
     } else {
         (format!("lost-{id}"), KeyOrder::Bytewise)
     };
+    // No file says which layout the keyspace had.
+    let layout = origin.options.default_keyspace.layout.as_ref().map(LayoutOptions::kind).unwrap_or_default();
     let why = (id != DEFAULT_ID).then(|| match id {
         UNKNOWN => format!("which keyspace some files belonged to is lost: what they hold is in {name:?}"),
         _ => format!("the name of keyspace number {id} is lost: it is called {name:?}"),
     });
-    Ok((
-        PlannedKeyspace {
-            edit: keyspace_edit(id, &name, LayoutKind::default(), &order),
-            order,
-            sorted: true,
-        },
-        why,
-    ))
+    Ok((PlannedKeyspace { edit: keyspace_edit(id, &name, layout, &order), order, sorted: true }, why))
 }
 
 /// The rules as far as they can be derived from the files.

@@ -13,7 +13,7 @@ use super::script;
 use crate::history::History;
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::Durability;
+use cantle::{Durability, LayoutKind};
 use std::time::Duration;
 
 /// In `cargo test`: the number of kills in each phase, for each durability.
@@ -81,8 +81,10 @@ fn calls(visit: &Visit, durability: Durability) -> Vec<(Phase, u64)> {
     let counts = ended.lines.iter().find_map(|line| line.strip_prefix("calls "));
     let counts = counts.and_then(phases::parse_counts);
     let counts = counts.unwrap_or_else(|| panic!("{:?} {}", ended.lines.last(), ended.errors));
-    assert!(counts.iter().all(|(_, calls)| *calls > 0), "the script wants all of it: {counts:?}");
-    counts
+    // Other layouts do not have all phases.
+    let does_all = counts.iter().all(|(_, calls)| *calls > 0) || visit.layout != LayoutKind::default();
+    assert!(does_all, "the script wants all of it: {counts:?}");
+    counts.into_iter().filter(|(_, calls)| *calls > 0).collect()
 }
 
 fn go_through(visit: &Visit, case: &Case, seed: u64) {
