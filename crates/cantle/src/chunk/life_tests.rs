@@ -247,9 +247,13 @@ fn what_is_written_while_a_chunk_is_loaded_is_in_its_munk() {
             })
             .collect();
         let chunk = chunks.index.find(b"");
-        for attempt in 0..8 {
+        for attempt in 0..1000 {
+            // On a busy machine the writers may stand still during the first loads.
+            if attempt >= 8 && far_behind > 0 {
+                break;
+            }
             // A load does not catch up with range deletes: it is abandoned.
-            deletes_ranges.store(attempt >= 5, Relaxed);
+            deletes_ranges.store((5..8).contains(&attempt), Relaxed);
             let log_bytes = || chunk.funk.load().sizes().log_bytes;
             let before = log_bytes();
             if chunks.load_munk(&chunk).unwrap() {

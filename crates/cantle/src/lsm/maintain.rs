@@ -94,7 +94,7 @@ impl<S: Shape> Lsm<S> {
             let Some(lsm) = this.upgrade() else { return };
             if let Some(_work) = lsm.substrate.begin_work()
                 && let Err(error) = lsm.merge_due()
-                && !matches!(error, Error::Closed)
+                && !matches!(error, Error::Closed | Error::NoKeyspace(_))
             {
                 // The files are as they were.
                 tracing::warn!(%error, "merge failed");

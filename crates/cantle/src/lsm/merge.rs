@@ -174,9 +174,7 @@ impl<S: Shape> Lsm<S> {
                 if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
                     break;
                 }
-                if self.ends_early(trigger) {
-                    return Err(Error::Closed);
-                }
+                self.check_wanted(trigger)?;
                 let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
                 if !kept.is_empty() {
                     output.add(kept.iter().map(KeptEntry::content))?;
@@ -189,10 +187,15 @@ impl<S: Shape> Lsm<S> {
         Ok(placed.pieces.pop().unwrap_or_default())
     }
 
-    /// True if a merge is of no use any more, or keeps a closing from its end.
-    fn ends_early(&self, trigger: Trigger) -> bool {
-        let is_closing = trigger == Trigger::Background && self.substrate.health.is_closing();
-        is_closing || self.jobs.is_retiring.load(Relaxed)
+    /// An error if a merge is of no use any more, or keeps a closing from its end.
+    fn check_wanted(&self, trigger: Trigger) -> Result<()> {
+        if self.jobs.is_retiring.load(Relaxed) {
+            return Err(Error::NoKeyspace("(dropped)".into()));
+        }
+        match trigger == Trigger::Background && self.substrate.health.is_closing() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
     }
 
     /// The greatest version that no entry of these runs is below.
