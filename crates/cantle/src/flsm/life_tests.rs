@@ -187,6 +187,21 @@ fn guards_are_merged_while_level_0_is_always_due() {
     assert!(most <= 12, "{most} tables in a guard that may have 6");
 }
 
+/// PebblesDB §3.5: with one table in each guard the tree is an ordinary one.
+#[test]
+fn logs_are_merged_if_a_guard_may_have_only_one_table() {
+    let layout = "flsm: generation_bytes=16 KiB, guard_bytes=64 KiB, max_sstables_per_guard=1";
+    let db = open(Arc::new(MemVfs::new()), layout);
+    for round in 0..40 {
+        fill(&db);
+        let deadline = crate::sync::time::now() + Duration::from_secs(60);
+        while stats(&db).level0_logs > 16 && crate::sync::time::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(stats(&db).level0_logs <= 16, "round {round}: {:?}", stats(&db));
+    }
+}
+
 #[test]
 fn a_full_disk_is_free_again_after_a_range_delete() {
     for layout in ["chunk", SMALL] {

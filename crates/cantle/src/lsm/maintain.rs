@@ -108,7 +108,8 @@ impl<S: Shape> Lsm<S> {
     fn merge_due(&self) -> Result<()> {
         for _ in 0..MERGES_AT_ONCE {
             let view = self.rotation.view.load_full();
-            let is_crowded = self.runs_most(&view) + 1 >= CROWDED * self.limits().rules.runs_max;
+            let (most, runs_max) = (self.runs_most(&view), self.limits().rules.runs_max);
+            let is_crowded = most > runs_max && most + 1 >= CROWDED * runs_max;
             let is_done = match self.are_logs_due(&view) && !is_crowded {
                 true => self.merge_logs(Trigger::Background)?,
                 false => self.merge_tables(Trigger::Background)?,

@@ -11,8 +11,8 @@ use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 
-/// Where the tables of a keyspace lie. Immutable and replaced as a whole; parts that do not change
-/// are shared.
+/// The places of a keyspace's tables. A shape is immutable and replaced as a whole. Two shapes share
+/// the parts that are equal.
 pub trait Shape: Sized + Send + Sync + 'static {
     /// The shape of these groups. An error says why no keyspace can have them. `run` makes the run
     /// of a file in an area.
