@@ -11,7 +11,7 @@ use crate::log::index::memory_part::{MemoryHit, RecordPtr};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::log::segment::Segment;
-use crate::records::record_payload;
+use crate::records::{record_head, record_payload};
 use crate::sync::Arc;
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
@@ -50,6 +50,14 @@ impl Segment {
         }
     }
 
+    /// The bytes at `place`, from memory or from the file.
+    fn read_bytes(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
+        match self.tail.read(place.offset, place.len as usize) {
+            Some(bytes) => Ok(Bytes::from(bytes)),
+            None => self.record_file(*header)?.read_bytes(place.offset, place.len as usize),
+        }
+    }
+
     /// As [`Self::read_payload`], if the tail has the record in memory.
     fn read_in_memory(&self, header: &FileHeader, place: RecordPtr) -> Option<Result<Bytes>> {
         let len = place.len as usize;
@@ -66,21 +74,26 @@ impl Segment {
 
     /// A block of the index, through the cache.
     pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: RecordPtr) -> Result<Arc<Block>> {
-        let load = || self.block_of(header, place, self.read_payload(header, place)?).map(Arc::new);
+        let load = || self.block_of(header, place, &self.read_bytes(header, place)?).map(Arc::new);
         match env.cache.get_or_load(self.file.id, place.offset, || load().map(CacheValue::Block))? {
             CacheValue::Block(block) => Ok(block),
             CacheValue::Bytes(_) => load(),
         }
     }
 
-    pub fn block_of(&self, header: &FileHeader, place: RecordPtr, payload: Bytes) -> Result<Block> {
-        let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
-            return Err(Error::corruption(
-                &self.file.path,
-                place.offset,
-                "an index points to what is no block",
-            ));
-        };
+    /// The block of an index that these bytes of the place hold, or the one of a stretch.
+    pub fn block_of(&self, header: &FileHeader, place: RecordPtr, bytes: &Bytes) -> Result<Block> {
+        let (head, _) = record_head(header, &self.file.path, place.offset, bytes)?;
+        match LogRecord::decode(head, header.base_version) {
+            Ok(LogRecord::Op(_)) => return self.block_of_stretch(header, place, bytes),
+            Ok(LogRecord::Block(_)) => {}
+            _ => {
+                let what = "an index points to what is no block";
+                return Err(Error::corruption(&self.file.path, place.offset, what));
+            }
+        }
+        let payload =
+            record_payload(header, &self.file.path, place.offset, bytes.clone(), place.len as usize)?;
         Block::parse(payload.slice(1..), header.base_version).map_err(self.malformed_block(place))
     }
 

@@ -33,6 +33,28 @@ pub fn record_payload(
     }
 }
 
+/// The intact head of the record at the beginning of `bytes`, which stands at `offset` and is there
+/// to its end, and the length of the record. Its body is not checked.
+pub fn record_head<'a>(
+    header: &FileHeader,
+    path: &Path,
+    offset: u64,
+    bytes: &'a [u8],
+) -> Result<(&'a [u8], usize)> {
+    let framed = parse(header, offset, bytes);
+    let whole = framed.head(bytes).filter(|(_, total)| *total <= bytes.len());
+    whole.ok_or_else(|| {
+        Error::corruption(
+            path,
+            offset,
+            match framed {
+                Framed::Bad(what) => format!("a record is damaged: {what}"),
+                _ => "a record is cut short".into(),
+            },
+        )
+    })
+}
+
 /// A file of records, open for reading.
 #[derive(Clone, Debug)]
 pub struct RecordFile {
@@ -44,10 +66,15 @@ pub struct RecordFile {
 impl RecordFile {
     /// The payload of the record of `len` bytes at `offset`, which is known to be there.
     pub fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
+        record_payload(&self.header, &self.path, offset, self.read_bytes(offset, len)?, len)
+    }
+
+    /// The `len` bytes from `offset` on, or fewer at the end of the file.
+    pub fn read_bytes(&self, offset: u64, len: usize) -> Result<Bytes> {
         let mut bytes = vec![0; len];
         let read =
             self.file.read_at(&mut bytes, offset).map_err(|e| Error::io(Attempt::Read, &self.path, e))?;
-        record_payload(&self.header, &self.path, offset, Bytes::from(bytes).slice(..read), len)
+        Ok(Bytes::from(bytes).slice(..read))
     }
 
     /// Scans records from `from` up to `end`.

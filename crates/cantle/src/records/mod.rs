@@ -20,7 +20,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub use file::{RecordFile, record_payload};
+pub use file::{RecordFile, record_head, record_payload};
 pub use frame::{HEAD_BYTES_MAX, encode_record, record_bytes, record_bytes_max};
 pub use salvage::{Salvage, Salvaged};
 pub use search::valid_extent;

@@ -13,6 +13,8 @@
 //! A filter longer than 16 KiB is stored in consecutive pieces of that length, each a record of its
 //! own. A filter of megabytes, as a large batch makes, is thus read like a block.
 //!
+//! A part that was written in key order may do without blocks ([`stretch`](super::stretch)).
+//!
 //! Root and blocks are missing if [`LogSearch`] does without an index, as published. The root is
 //! missing if it would exceed the maximum length of a record. In both cases the part is searched
 //! linearly.
@@ -26,6 +28,7 @@ use crate::format::limits::check_record;
 use crate::log::LogMemory;
 use crate::log::index::ends::Ends;
 use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
+use crate::log::index::stretch::{self, STRETCH_BYTES};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::records::{encode_record, record_bytes};
@@ -119,6 +122,11 @@ impl IndexedPart {
             .is_some_and(|(first, last)| span.starts_behind(order, last) || span.ends_before(order, first))
     }
 
+    /// True if its operations stand in the order of their keys, and its root points to them.
+    pub fn is_in_key_order(&self) -> bool {
+        self.root.len > 0 && self.root.offset == self.end
+    }
+
     /// The piece of the filter for keys of this hash, and the number of pieces.
     pub fn filter_piece(&self, hash: u64) -> (RecordPtr, usize) {
         let RecordPtr { offset, len } = self.filter;
@@ -208,6 +216,15 @@ pub fn build_index(
         root: BlockBuilder::new(request.header.base_version),
         last_key: Vec::new(),
         value: Vec::with_capacity(16),
+        stretch: RecordPtr { offset: request.start, len: 0 },
+    };
+    let search = match request.search {
+        LogSearch::Stretches if request.voids.is_empty() => {
+            let is_ordered = stretch::is_in_key_order(part, request.start, request.end);
+            if is_ordered { LogSearch::Stretches } else { LogSearch::Indexed }
+        }
+        LogSearch::Stretches => LogSearch::Indexed,
+        search => search,
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
     let (mut last_key, mut newest) = (Vec::new(), None);
@@ -229,7 +246,7 @@ pub fn build_index(
         }
         newest = Some(hit.version);
         entries += 1;
-        request.search.index(&mut builder, key, hit);
+        search.index(&mut builder, key, hit);
     });
     let root = builder.finish_root();
     let filter =
@@ -261,6 +278,8 @@ pub fn build_index(
 pub enum LogSearch {
     /// By an index, so that a read touches a bounded number of blocks.
     Indexed,
+    /// The same, with an index of stretches for a part that was written in key order.
+    Stretches,
     /// From the part's start to its end (EvenDB §3.3).
     Linear,
 }
@@ -270,6 +289,7 @@ impl LogSearch {
     fn index(self, builder: &mut IndexBuilder<'_>, key: &[u8], hit: MemoryHit) {
         match self {
             Self::Indexed => builder.add(key, hit),
+            Self::Stretches => builder.add_to_stretch(key, hit),
             Self::Linear => {}
         }
     }
@@ -283,6 +303,8 @@ struct IndexBuilder<'a> {
     last_key: Vec<u8>,
     /// The encoded place of the operation that is being added.
     value: Vec<u8>,
+    /// The operations that the root does not have yet, if the part is in key order.
+    stretch: RecordPtr,
 }
 
 impl IndexBuilder<'_> {
@@ -303,13 +325,35 @@ impl IndexBuilder<'_> {
         }
         let block = self.block.finish();
         let place = self.record(&block);
-        let mut value = Vec::new();
-        encode_place(place, &mut value);
-        self.root.add(&self.last_key, self.request.header.base_version, Kind::Put, &value);
+        self.add_to_root(place);
+    }
+
+    fn add_to_stretch(&mut self, key: &[u8], hit: MemoryHit) {
+        self.stretch.len += hit.place.len;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        if self.stretch.len >= STRETCH_BYTES {
+            self.finish_stretch();
+        }
+    }
+
+    fn finish_stretch(&mut self) {
+        if self.stretch.len > 0 {
+            self.add_to_root(self.stretch);
+            self.stretch = RecordPtr { offset: self.stretch.offset + u64::from(self.stretch.len), len: 0 };
+        }
+    }
+
+    /// Adds the block or stretch that ends with the last key.
+    fn add_to_root(&mut self, place: RecordPtr) {
+        self.value.clear();
+        encode_place(place, &mut self.value);
+        self.root.add(&self.last_key, self.request.header.base_version, Kind::Put, &self.value);
     }
 
     fn finish_root(&mut self) -> RecordPtr {
         self.finish_block();
+        self.finish_stretch();
         if self.root.is_empty() {
             return RecordPtr { offset: 0, len: 0 };
         }

@@ -6,4 +6,5 @@ pub mod memory_part;
 mod memtable;
 pub mod parts;
 mod record_ptr;
+pub mod stretch;
 pub mod view;

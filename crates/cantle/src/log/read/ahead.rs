@@ -90,14 +90,18 @@ impl ReadBuffer {
 
     /// As [`Segment::index_block`], bypassing the cache.
     pub fn block(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Arc<Block>> {
-        segment.block_of(header, place, self.payload(segment, header, place)?).map(Arc::new)
+        segment.block_of(header, place, &self.bytes_at(place)).map(Arc::new)
     }
 
     fn payload(&self, segment: &Segment, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
-        let (len, end) = (place.len as usize, self.bytes.len());
+        record_payload(header, &segment.file.path, place.offset, self.bytes_at(place), place.len as usize)
+    }
+
+    /// The bytes at a place, as far as they are here.
+    fn bytes_at(&self, place: RecordPtr) -> Bytes {
+        let end = self.bytes.len();
         let start = place.offset.checked_sub(self.at).map_or(end, |start| start.min(end as u64) as usize);
-        let bytes = self.bytes.slice(start..start.saturating_add(len).min(end));
-        record_payload(header, &segment.file.path, place.offset, bytes, len)
+        self.bytes.slice(start..start.saturating_add(place.len as usize).min(end))
     }
 }
 
