@@ -76,6 +76,8 @@ impl Named for Levels {
             guard_tables_most: view.shape.guards().map(|guard| guard.runs.len()).max().unwrap_or(0) as u64,
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
+            logs_adopted: of(|counters| &counters.logs_adopted),
+            tables_moved: of(|counters| &counters.tables_moved),
         });
     }
 }

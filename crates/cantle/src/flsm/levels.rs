@@ -6,12 +6,12 @@
 //! * A key that begins a guard begins one in every deeper level (PebblesDB §3.1).
 //! * The tables of a guard hold keys of its span only.
 
-use crate::lsm::shape::{Change, Stretch};
+use crate::lsm::shape::{Change, Stretch, depth};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -77,7 +77,7 @@ impl Guard {
     pub fn entries(&self) -> u64 {
         let entries = |run: &Run| match &run.source {
             Source::Table(table) => table.entries,
-            Source::Log(_) => 0,
+            Source::Log(log) => log.puts.load(Relaxed),
         };
         self.runs.iter().map(entries).sum()
     }
@@ -95,14 +95,8 @@ impl Guard {
         self.runs.iter().map(Run::bytes).sum()
     }
 
-    /// Number of runs that a read of one key has to search at most. Guards that were joined have
-    /// runs without a common key.
     pub fn depth(&self, order: &KeyOrder) -> usize {
-        let reaches = |run: &Run| match &run.span.start {
-            Some(start) => self.runs.iter().filter(|other| other.span.contains(order, start)).count(),
-            None => self.runs.iter().filter(|other| other.span.start.is_none()).count(),
-        };
-        if self.runs.len() < 2 { self.runs.len() } else { self.runs.iter().map(reaches).max().unwrap_or(0) }
+        depth(order, &self.runs)
     }
 
     /// Bytes of replaced values that a merge of the guard would free.

@@ -13,6 +13,8 @@ pub mod factory;
 mod levels;
 #[cfg(test)]
 mod life_tests;
+#[cfg(test)]
+mod ordered_tests;
 mod pick;
 mod shape;
 #[cfg(test)]

@@ -78,6 +78,27 @@ impl Guard {
     }
 }
 
+/// The division of a guard whose runs have no key in common, at the run nearest to its middle.
+fn divide_apart(order: &KeyOrder, guard: &Guard) -> Option<Move> {
+    if guard.runs.len() < 2 || guard.depth(order) > 1 {
+        return None;
+    }
+    let mut runs: Vec<&Run> = guard.runs.iter().collect();
+    order.sort_by(&mut runs, |a, b| match (&a.span.start, &b.span.start) {
+        (Some(a), Some(b)) => order.compare(a, b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    });
+    let mut before_bytes = 0;
+    let half = guard.bytes() / 2;
+    let places = runs.iter().map(|run| {
+        let distance = half.abs_diff(before_bytes);
+        before_bytes += run.bytes();
+        (distance, run.span.start.clone())
+    });
+    let (_, start) = places.skip(1).min_by_key(|(distance, _)| *distance)?;
+    Some(Move::Insert { level: guard.level, start: start? })
+}
+
 fn starts(guards: &[Arc<Guard>]) -> Vec<Bytes> {
     guards.iter().filter_map(|guard| guard.span.start.clone()).collect()
 }
@@ -87,25 +108,31 @@ impl Levels {
     pub fn pick_job(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
         let merge = |piece| Some(Job { pieces: vec![piece], moves: Vec::new() });
         let (last, above) = self.levels.split_last()?;
-        let most = |level: &Level| level.iter().max_by_key(|guard| guard.runs.len()).cloned();
-        let crowded = |guard: &Arc<Guard>| guard.runs.len() > rules.runs_max;
-        if let Some(guard) = above.iter().filter_map(most).find(crowded) {
-            return merge(self.merge_down(order, &guard)?);
+        let is_crowded =
+            |guard: &&Arc<Guard>| guard.runs.len() > rules.runs_max && guard.depth(order) > rules.runs_max;
+        let most =
+            |level: &Level| level.iter().filter(is_crowded).max_by_key(|guard| guard.runs.len()).cloned();
+        if let Some(guard) = above.iter().find_map(most) {
+            return self.empty(order, &guard);
         }
-        if let Some(guard) = most(last).filter(crowded) {
+        if let Some(guard) = most(last) {
             let bytes: Vec<u64> = guard.runs.iter().map(Run::bytes).collect();
             return merge(guard.merge(alike(&bytes), rules));
         }
         let owes = |guard: &Guard| guard.debt.load(Relaxed) > REWRITE_COST * guard.entries();
         if let Some(guard) = above.iter().flatten().find(|guard| !guard.runs.is_empty() && owes(guard)) {
-            return merge(self.merge_down(order, guard)?);
+            return self.empty(order, guard);
         }
-        let may_gain = |guard: &Guard| guard.runs.len() > 1 && owes(guard);
+        let may_gain = |guard: &Guard| guard.depth(order) > 1 && owes(guard);
         let is_stale =
             |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot) > guard.bytes() / STALE_FRACTION;
         let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
         if let Some(guard) = last.iter().find(|guard| is_long(guard) || is_stale(guard) || may_gain(guard)) {
-            return merge(guard.merge(guard.runs.len(), rules));
+            let insert = if is_stale(guard) { None } else { divide_apart(order, guard) };
+            return match insert {
+                Some(insert) => Some(Job { pieces: Vec::new(), moves: vec![insert] }),
+                None => merge(guard.merge(guard.runs.len(), rules)),
+            };
         }
         self.pick_level(order, rules).or_else(|| self.pick_moves(order, rules))
     }
@@ -129,7 +156,7 @@ impl Levels {
         let spare = levels_for(2 * self.data_bytes(), rules.level0_bytes) < self.levels.len();
         let leaving = self.levels.len().checked_sub(2).filter(|_| spare).map(|at| &self.levels[at])?;
         match leaving.iter().find(|guard| !guard.runs.is_empty()) {
-            Some(guard) => Some(Job { pieces: vec![self.merge_down(order, guard)?], moves: Vec::new() }),
+            Some(guard) => self.empty(order, guard),
             None => moved(Move::RemoveLevel),
         }
     }
@@ -171,13 +198,13 @@ impl Levels {
     /// Guards of the last level that are thin with the one before them, and guards above it that
     /// have few guards below them. A key that begins no guard any more begins none above either.
     fn delete_thin(&self, order: &KeyOrder, rules: &Rules) -> Vec<Move> {
-        let mut moves = Vec::new();
+        let mut deletes: Vec<(u32, Bytes)> = Vec::new();
         let mut delete = |deepest: u32, start: &Bytes| {
             for level in 1..=deepest {
                 let guard =
                     self.levels.get(level as usize - 1).and_then(|guards| guard_at(order, guards, start));
                 if guard.is_some_and(|guard| guard.span.start.as_ref() == Some(start)) {
-                    moves.push(Move::Delete { level, start: start.clone() });
+                    deletes.push((level, start.clone()));
                 }
             }
         };
@@ -202,8 +229,24 @@ impl Levels {
                 }
             }
         }
-        moves.dedup();
-        moves
+        deletes.dedup();
+        deletes.into_iter().map(|(level, start)| Move::Delete { level, start }).collect()
+    }
+
+    /// The next job that brings runs of a guard to the level below. The oldest runs move as they are
+    /// if each has keys of one guard only there: they are newer than all that is below.
+    fn empty(&self, order: &KeyOrder, guard: &Guard) -> Option<Job> {
+        let below = self.below(guard.level)?;
+        let is_within_one = |run: &&Run| {
+            let child = run.span.start.as_ref().map_or(below.first(), |start| guard_at(order, below, start));
+            child.is_some_and(|child| run.span.intersect(order, &child.span).as_ref() == Some(&*run.span))
+        };
+        let sinking = guard.runs.iter().rev().take_while(is_within_one).count();
+        if sinking > 0 {
+            let moves = std::iter::repeat_n(Move::Sink { group: guard.id }, sinking).collect();
+            return Some(Job { pieces: Vec::new(), moves });
+        }
+        Some(Job { pieces: vec![self.merge_down(order, guard)?], moves: Vec::new() })
     }
 
     /// The merge of a guard into the level below: a fragment for each guard there. If the last level
@@ -311,10 +354,14 @@ mod tests {
                 let (start, runs) = guard.trim_end_matches(']').split_once('[').unwrap();
                 let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
                 group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
-                for bytes in runs.split(',').filter(|bytes| !bytes.is_empty()) {
-                    let bytes = bytes.parse().unwrap();
-                    let log = FileRecord::log(file, 1);
-                    group.files.push(FileRecord { kind: FileKind::Table, bytes, entries: 10, ..log });
+                for run in runs.split(',').filter(|run| !run.is_empty()) {
+                    // Of some runs the bounds are given, for example 90:c-f.
+                    let (bytes, span) = run.split_once(':').unwrap_or((run, ""));
+                    let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
+                    let span =
+                        span.split_once('-').map(|(start, end)| Span { start: key(start), end: key(end) });
+                    let (bytes, log) = (bytes.parse().unwrap(), FileRecord::log(file, 1));
+                    group.files.push(FileRecord { kind: FileKind::Table, bytes, entries: 10, span, ..log });
                     file += 1;
                 }
                 groups.push(group);
@@ -322,7 +369,7 @@ mod tests {
         }
         let mut run = |record: &FileRecord, area: &Span| Run {
             source: Source::Table(Arc::new(record.adopt_table(files, 1))),
-            span: area.clone().into(),
+            span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
             dropped: None,
             share_bytes: None,
         };
@@ -360,6 +407,10 @@ mod tests {
                     writeln!(text, "add a level: {}", starts.join(","))
                 }
                 Move::RemoveLevel => writeln!(text, "remove a level"),
+                Move::Sink { group } => writeln!(text, "sink of {group}"),
+                Move::Adopt { level, run } => {
+                    writeln!(text, "adopt {} in {level}", text_of(run.span.start.as_ref()))
+                }
             }
             .unwrap();
         }
@@ -426,15 +477,52 @@ mod tests {
     /// PebblesDB §3.4, second exception.
     #[test]
     fn a_guard_far_shorter_than_the_last_level_is_rewritten_in_its_place() {
-        let with = |bytes: u64| picked(&format!("-[1,1,1,1] g[]\n -[{bytes}] g[10]"));
-        assert_eq!(with(100), "-..g [1,1,1,1] Deeper at  into [3]");
-        assert_eq!(with(101), "-..g [1,1,1,1] Deeper whole into [1]");
+        let with = |bytes: u64| picked(&format!("-[1,1,1,1] g[]\n -[{bytes}] c[1] g[10]"));
+        assert_eq!(with(99), "-..g [1,1,1,1] Deeper at c into [3, 4]");
+        assert_eq!(with(100), "-..g [1,1,1,1] Deeper whole into [1]");
     }
 
     #[test]
     fn a_long_guard_of_the_last_level_is_divided() {
         assert_eq!(picked("-[300] m[50]"), "nothing");
         assert_eq!(picked("-[301] m[50]"), "-..m [301] Reached near 100 into [1]");
+    }
+
+    #[test]
+    fn runs_without_a_common_key_are_divided_and_not_merged() {
+        assert_eq!(picked("-[50:a-b,50:c-d,50:e-f,50:g-h]"), "nothing", "a read searches one of them");
+        assert_eq!(picked("-[90:e-f,90:a-b,90:g-h,90:c-d]"), "insert e in 1");
+        assert_eq!(picked("-[90:a-c,90:b-d,90:g-h,90:i-k]"), "-..- [90,90,90,90] Reached near 100 into [1]");
+    }
+
+    /// PebblesDB moves no table, so a load in key order writes six times (its §4.6).
+    #[test]
+    fn the_oldest_runs_within_one_guard_below_move_there() {
+        let two = "-[1] g[9,9:l-m,9:l-m,9:k-n] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
+        assert_eq!(picked(two), "sink of 2\nsink of 2\nsink of 2");
+        let two = "-[1] g[9:l-m,9:l-m,9:k-n,9:h-n] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
+        assert_eq!(picked(two), "g..t [9,9,9,9] Deeper at k,p into [6, 7, 8]", "the oldest one does not");
+    }
+
+    #[test]
+    fn a_run_apart_from_all_others_becomes_a_guard() {
+        let taken = |text: &str, start: &str, end: &str| {
+            let found = levels(text);
+            let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
+            let run = found.guards().flat_map(|guard| &guard.runs).next().unwrap();
+            let run = Run { span: Span { start: key(start), end: key(end) }.into(), ..run.clone() };
+            let moves = crate::lsm::shape::Shape::take_apart(&found, &KeyOrder::Bytewise, &run);
+            told(moves.map(|moves| Job { pieces: Vec::new(), moves }))
+        };
+        let two = "-[9:a-b] g[]\n -[90:a-e] g[90:g-h,90:p-q] t[90:t-u]";
+        assert_eq!(taken(two, "v", "w"), "insert v in 2\nadopt v in 2");
+        assert_eq!(taken(two, "h", "p"), "insert h in 2\nadopt h in 2");
+        assert_eq!(taken(two, "e", "g"), "insert e in 2\nadopt e in 2");
+        assert_eq!(taken(two, "e", "ga"), "nothing", "a part is below");
+        assert_eq!(taken(two, "a", "aa"), "nothing", "and in the level above");
+        assert_eq!(taken(two, "r", "tt"), "nothing");
+        assert_eq!(taken("-[90:a-e] g[]", "g", "z"), "adopt g in 1", "a guard without a run");
+        assert_eq!(taken("-[90:a-e] g[] k[90:k-l]", "h", "kk"), "nothing");
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Shape for Levels {
             let guard = key.map_or(level.first(), |key| guard_at(order, level, key));
             let Some(guard) = guard.filter(|guard| !guard.runs.is_empty()) else { continue };
             let is_last = guard.level as usize == self.levels.len();
-            let spare_runs = guard.runs.len() as u64 - u64::from(is_last);
+            let spare_runs = guard.depth(order) as u64 - u64::from(is_last);
             guard.debt.fetch_add(entries + RUN_COST * spare_runs, Relaxed);
         }
     }
@@ -74,6 +74,28 @@ impl Shape for Levels {
         Some(Job { pieces: self.column(order, rules, top, 0), moves: Vec::new() })
     }
 
+    /// It becomes a guard of the last level, or a part of the one that has its first key.
+    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Vec<Move>> {
+        let overlaps = |other: &Run| other.span.intersect(order, &run.span).is_some();
+        let start = run.span.start.as_ref()?;
+        let is_apart = self.levels.iter().all(|level| {
+            let place =
+                level.partition_point(|guard| !guard.span.starts_behind(order, start)).saturating_sub(1);
+            let reached = |guard: &&Arc<Guard>| run.span.intersect(order, &guard.span).is_some();
+            !level[place..].iter().take_while(reached).any(|guard| guard.runs.iter().any(overlaps))
+        });
+        let last = self.last();
+        let guard = guard_at(order, last, start).filter(|_| is_apart)?;
+        let is_within = run.span.intersect(order, &guard.span).as_ref() == Some(&*run.span);
+        let is_first = guard.runs.is_empty() || guard.span.start.as_ref() == Some(start);
+        if !is_within {
+            return None;
+        }
+        let level = self.levels.len() as u32;
+        let insert = (!is_first).then(|| Move::Insert { level, start: start.clone() });
+        Some(insert.into_iter().chain([Move::Adopt { level, run: run.clone() }]).collect())
+    }
+
     fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self> {
         let mut changing = Changing::new(order, self);
         for (piece, placed) in job.pieces.iter().zip(outputs) {
@@ -89,10 +111,11 @@ impl Shape for Levels {
 }
 
 /// A table of a merge, as a run of a guard.
-fn run_of(placed: &Placed, span: &Span) -> Run {
+fn run_of(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
+    let keys = placed.output.keys.intersect(order, guard);
     Run {
         source: Source::Table(placed.output.table.clone()),
-        span: Arc::new(span.clone()),
+        span: Arc::new(keys.unwrap_or_else(|| guard.clone())),
         dropped: None,
         share_bytes: None,
     }
@@ -122,7 +145,7 @@ impl Changing<'_> {
                 own.iter().skip(1).filter_map(|placed| placed.output.start.clone()).collect();
             let guards = match starts.is_empty() || !guard.runs.is_empty() {
                 true => {
-                    let new = own.iter().map(|placed| run_of(placed, &guard.span));
+                    let new = own.iter().map(|placed| run_of(self.order, placed, &guard.span));
                     vec![guard.with_runs(new.chain(guard.runs.iter().cloned()).collect())]
                 }
                 false => self.divide(&guard, &starts, &own),
@@ -137,7 +160,7 @@ impl Changing<'_> {
         let ends = starts.iter().cloned().map(Some).chain([guard.span.end.clone()]);
         let spans = firsts.zip(ends).map(|(start, end)| Span { start, end });
         let new = |(span, placed): (Span, &&Placed)| {
-            let runs = vec![run_of(placed, &span)];
+            let runs = vec![run_of(self.order, placed, &span)];
             Guard::new(self.next_id(), guard.level, span, runs)
         };
         spans.zip(placed).map(new).collect()
@@ -145,11 +168,29 @@ impl Changing<'_> {
 
     fn apply_move(&mut self, change: &Move) {
         match change {
+            Move::Adopt { level, run } => self.adopt(*level, run),
+            Move::Sink { group } => self.sink(*group),
             Move::Insert { level, start } => self.insert(*level, start),
             Move::Delete { level, start } => self.delete(*level, start),
             Move::AddLevel { starts } => self.add_level(starts),
             Move::RemoveLevel => self.remove_level(),
         }
+    }
+
+    fn adopt(&mut self, level: u32, run: &Run) {
+        let key = run.span.start.as_deref().unwrap_or_default();
+        let Some((level, place)) = self.place_at(level, key) else { return };
+        let guard = &self.levels.levels[level][place];
+        let runs = std::iter::once(run).chain(&guard.runs).cloned().collect();
+        self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+    }
+
+    fn sink(&mut self, id: u64) {
+        let Some((level, place)) = self.place_of(id) else { return };
+        let guard = self.levels.levels[level][place].clone();
+        let Some((oldest, newer)) = guard.runs.split_last() else { return };
+        self.splice(level, place..place + 1, vec![guard.with_runs(newer.to_vec())]);
+        self.adopt(guard.level + 1, oldest);
     }
 
     /// Divides the guard that has the key. Tables with keys of both halves are shared.

@@ -218,6 +218,10 @@ pub struct FlsmStats {
     pub merges: u64,
     /// Bytes read by those merges.
     pub merged_bytes: u64,
+    /// Number of logs in key order that became runs of a guard as they are, since opening.
+    pub logs_adopted: u64,
+    /// Number of tables that moved to the next level as they are, since opening.
+    pub tables_moved: u64,
 }
 
 /// One key range of a keyspace that its layout manages: a chunk of `chunk`.

@@ -29,6 +29,8 @@ pub struct Counters {
     pub generations_sealed: Counter,
     pub merges: Counter,
     pub merged_bytes: Counter,
+    pub logs_adopted: Counter,
+    pub tables_moved: Counter,
     pub edits_refused: Counter,
 }
 

@@ -2,7 +2,7 @@
 
 use super::keyspace::Lsm;
 use super::merge::Trigger;
-use super::shape::Shape;
+use super::shape::{Group, Shape, depth};
 use super::view::View;
 use crate::layout::{Pressure, Upkeep};
 use crate::maintenance::Class;
@@ -28,7 +28,7 @@ const MERGES_AT_ONCE: usize = 8;
 /// Level 0 waits while a group has this many times the runs that it may have: reads depend on them.
 const CROWDED: usize = 2;
 /// A log is short below this part of a generation.
-const SHORT_FRACTION: u64 = 4;
+pub(super) const SHORT_FRACTION: u64 = 4;
 /// Number of logs beyond which an opening or closing merges those of a keyspace that is rarely open
 /// for long, and the number beyond which it does so whatever their length.
 const LOGS_KEPT: usize = 8;
@@ -54,7 +54,9 @@ impl<S: Shape> Lsm<S> {
 
     /// True if a merge is due.
     fn is_merge_due(&self, view: &View<S>) -> bool {
-        self.are_logs_due(view) || view.shape.pick(&self.env.order, &self.rules()).is_some()
+        self.are_logs_due(view)
+            || self.log_apart(view).is_some()
+            || view.shape.pick(&self.env.order, &self.rules()).is_some()
     }
 
     pub(super) fn maintain(&self) {
@@ -107,6 +109,7 @@ impl<S: Shape> Lsm<S> {
     /// Does the most urgent merges.
     fn merge_due(&self) -> Result<()> {
         for _ in 0..MERGES_AT_ONCE {
+            self.adopt_logs(Trigger::Background)?;
             let view = self.rotation.view.load_full();
             let (most, runs_max) = (self.runs_most(&view), self.limits().rules.runs_max);
             let is_crowded = most > runs_max && most + 1 >= CROWDED * runs_max;
@@ -121,9 +124,13 @@ impl<S: Shape> Lsm<S> {
         Ok(())
     }
 
-    /// Number of runs of the group that has most of them.
+    /// Number of runs that a read of a key has to search at most in one group.
     fn runs_most(&self, view: &View<S>) -> usize {
-        view.shape.groups().map(|group| group.runs.len()).max().unwrap_or(0)
+        let deeper = |most: usize, group: Group<'_>| match group.runs.len() > most {
+            true => most.max(depth(&self.env.order, group.runs)),
+            false => most,
+        };
+        view.shape.groups().fold(0, deeper)
     }
 
     /// Merges the logs that many short openings have left; true if it did.

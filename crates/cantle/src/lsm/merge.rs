@@ -5,7 +5,8 @@
 //! power loss before the next checkpoint the inputs are used; they are held until that checkpoint.
 
 use super::keyspace::Lsm;
-use super::shape::{Cuts, Job, Logs, Piece, Placed, Shape};
+use super::maintain::SHORT_FRACTION;
+use super::shape::{Cuts, Job, Logs, Move, Piece, Placed, Shape};
 use super::state::Edit;
 use super::view::View;
 use crate::log::shared::SharedLog;
@@ -21,7 +22,9 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::types::bounds::Bounds;
+use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
+use crate::types::span::Span;
 use bytes::Bytes;
 
 /// The origin of a merge.
@@ -44,13 +47,48 @@ impl<S: Shape> Lsm<S> {
         self.rotation.ripe(view, &view.logs, is_of).to_vec()
     }
 
+    /// The oldest ripe log with the changes that take it into the shape as it is, if it was written
+    /// in key order and has no key in common with any table.
+    pub(super) fn log_apart(&self, view: &View<S>) -> Option<(Run, Vec<Move>)> {
+        let log = self.ripe_logs(view).pop()?;
+        let is_short = log.bytes() < self.limits().generation_bytes / SHORT_FRACTION;
+        if is_short || self.env.options().compression != Compression::None {
+            return None;
+        }
+        let segment = log.log()?;
+        let parts = segment.loaded()?;
+        let [part] = &parts.indexed[..] else { return None };
+        let is_whole = parts.memory.as_ref().is_none_or(|memory| memory.is_empty());
+        let (first, last) = part.known_keys().filter(|_| is_whole && part.is_in_key_order())?;
+        let run = Run { span: Span::around(&self.env.order, first, last).into(), ..log.clone() };
+        let moves = view.shape.take_apart(&self.env.order, &run)?;
+        Some((log, moves))
+    }
+
+    /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from
+    /// everything there; false if the oldest one is not.
+    pub(super) fn adopt_logs(&self, trigger: Trigger) -> Result<bool> {
+        let _merging = self.jobs.merging.lock();
+        let mut has_adopted = false;
+        loop {
+            let view = self.rotation.view.load_full();
+            let Some((log, moves)) = self.log_apart(&view) else { return Ok(has_adopted) };
+            if !self.run(&view, &[log], &Job { pieces: Vec::new(), moves }, trigger)? {
+                return Ok(has_adopted);
+            }
+            self.counters.logs_adopted.add(1);
+            has_adopted = true;
+        }
+    }
+
     /// Merges all ripe logs into the tables; false if there are none.
     pub(super) fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
+        let has_adopted = self.adopt_logs(trigger)?;
         let _merging = self.jobs.merging.lock();
         let view = self.rotation.view.load_full();
         let logs = self.ripe_logs(&view);
         if logs.is_empty() {
-            return Ok(false);
+            return Ok(has_adopted);
         }
         let deleted = self.deleted_ranges(&logs)?;
         let bytes = logs.iter().map(Run::bytes).sum();
@@ -123,7 +161,8 @@ impl<S: Shape> Lsm<S> {
         // Only now: a snapshot that is opened later needs only the newest version of each key.
         let keep = Keep::new(substrate.mvcc.open_versions());
         let tables = || job.pieces.iter().flat_map(|piece| &piece.tables);
-        let bytes: u64 = logs.iter().chain(tables()).map(Run::bytes).sum();
+        let merged_logs = if job.pieces.is_empty() { &[] } else { logs };
+        let bytes: u64 = merged_logs.iter().chain(tables()).map(Run::bytes).sum();
         // A merge that the user asks for may have little to write, after a range delete for example:
         // it takes space as it needs it.
         let (is_asked, output_bytes) = (trigger == Trigger::Asked, bytes + bytes / 8);
@@ -142,7 +181,11 @@ impl<S: Shape> Lsm<S> {
         // The output's space is counted by the file system now.
         drop(grant);
         let is_done = substrate.reserve.with(|| self.install(view, logs, job, &mut written))?;
+        let sinks = job.moves.iter().filter(|change| matches!(change, Move::Sink { .. })).count();
         if is_done {
+            self.counters.tables_moved.add(sinks as u64);
+        }
+        if is_done && !job.pieces.is_empty() {
             self.counters.merges.add(1);
             self.counters.merged_bytes.add(bytes);
             self.note_speed(bytes, begun.elapsed());

@@ -4,8 +4,9 @@ use super::generation::Generation;
 use super::keyspace::{Jobs, Limits, Lsm};
 use super::rotation::Rotation;
 use super::shape::Shape;
-use super::state::State;
+use super::state::{GroupRecord, State};
 use super::view::View;
+use crate::format::header::FileKind;
 use crate::layout::factory::OpenKeyspace;
 use crate::log::env::LogOptions;
 use crate::log::index::indexed_part::LogSearch;
@@ -49,10 +50,22 @@ impl<S: Shape> Lsm<S> {
             options: AtomicCell::new(run_options(settings.compression)),
             counters: OnUse::default(),
         });
+        let is_counted = |log: &(u64, u64)| substrate.is_log_counted(*log, segments, outlived);
+        // Of a log that does not count, nothing is read.
+        let counted = |mut group: GroupRecord| {
+            group.files.retain(|file| file.kind == FileKind::Table || is_counted(&(file.file, file.epoch)));
+            group
+        };
         // A file that several groups share is one object.
         let mut files: HashMap<u64, Source> = HashMap::new();
         let mut run = |record: &FileRecord, area: &Span| {
-            let adopt = || Source::Table(Arc::new(record.adopt_table(&substrate.files, id)));
+            let adopt = || match record.kind {
+                FileKind::Log => {
+                    let log = (record.file, record.epoch);
+                    Source::Log(substrate.adopt_log(&env.log, log, segments, outlived))
+                }
+                _ => Source::Table(Arc::new(record.adopt_table(&substrate.files, id))),
+            };
             Run {
                 source: files.entry(record.file).or_insert_with(adopt).clone(),
                 span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
@@ -60,7 +73,7 @@ impl<S: Shape> Lsm<S> {
                 share_bytes: record.share_bytes,
             }
         };
-        let shape = S::open(&order, groups.into_values().collect(), &mut run);
+        let shape = S::open(&order, groups.into_values().map(counted).collect(), &mut run);
         order.check()?;
         let shape = shape.map_err(corrupt)?;
         let log = |log| Run {
@@ -69,7 +82,6 @@ impl<S: Shape> Lsm<S> {
             dropped: None,
             share_bytes: None,
         };
-        let is_counted = |log: &(u64, u64)| substrate.is_log_counted(*log, segments, outlived);
         let (counted, void): (Vec<_>, Vec<_>) = logs.into_iter().partition(is_counted);
         let view =
             View { active: None, logs: counted.into_iter().map(log).collect(), shape: Arc::new(shape) };

@@ -40,6 +40,9 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
+    /// The changes that take up a sorted run which has no key in common with any of the shape's, and
+    /// is newer than all of them. `None` if it may have one.
+    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Vec<Move>>;
     /// The shape after a job, with the outputs of its pieces.
     fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self>;
     /// The first invariant of the layout that is broken, if one is.
@@ -65,6 +68,15 @@ pub struct Group<'a> {
     pub span: &'a Span,
     /// Newest first.
     pub runs: &'a [Run],
+}
+
+/// Number of runs that a read of one key has to search at most: some have no key in common.
+pub fn depth(order: &KeyOrder, runs: &[Run]) -> usize {
+    let reaching = |run: &Run| match &run.span.start {
+        Some(start) => runs.iter().filter(|other| other.span.contains(order, start)).count(),
+        None => runs.iter().filter(|other| other.span.start.is_none()).count(),
+    };
+    if runs.len() < 2 { runs.len() } else { runs.iter().map(reaching).max().unwrap_or(0) }
 }
 
 /// The logs of a merge.
@@ -114,8 +126,13 @@ pub enum Cuts {
 }
 
 /// A change of groups that moves no data.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub enum Move {
+    /// A run that has keys of one group of this level comes above the other ones there.
+    Adopt { level: u32, run: Run },
+    /// The oldest run of the group, which has keys of one group of the next level only, comes above
+    /// the other ones there.
+    Sink { group: u64 },
     /// The group of this level that has the key is divided: a group begins at the key.
     Insert { level: u32, start: Bytes },
     /// The group that begins at the key in this level joins the one before it.

@@ -19,7 +19,8 @@ pub enum Edit {
     Merge { logs: Vec<u64>, removed: Vec<u64>, added: Vec<GroupRecord> },
 }
 
-/// A group of tables of a level: a guard. It ends where the next group of its level begins.
+/// A group of tables of a level, and of logs that were written in key order: a guard. It ends where
+/// the next group of its level begins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GroupRecord {
     pub id: u64,
@@ -50,11 +51,7 @@ impl GroupRecord {
         let level = level.ok_or(Malformed("names a level that cannot be"))?;
         let mut record = Self { id, level, start: optional_key(decoder)?, files: Vec::new() };
         for _ in 0..decoder.varint()? {
-            let file = FileRecord::decode(decoder)?;
-            if file.kind != FileKind::Table {
-                return Err(Malformed("has a log in a group of tables"));
-            }
-            record.files.push(file);
+            record.files.push(FileRecord::decode(decoder)?);
         }
         Ok(record)
     }
@@ -290,8 +287,6 @@ mod tests {
             let edit = merge(&[], &[], vec![group(9, level, None, &[])]);
             assert!(Edit::decode(&edit.encode()).is_err(), "level {level}");
         }
-        let log = GroupRecord { files: vec![FileRecord::log(1, 1)], ..group(9, 1, None, &[]) };
-        assert!(Edit::decode(&merge(&[], &[], vec![log]).encode()).is_err());
         for wrong in [&[][..], &[0], &[1, 1], &[2, 0, 0, 1], &[3]] {
             assert!(state.apply(wrong).is_err(), "{wrong:?}");
         }

@@ -17,6 +17,7 @@ use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::Result;
+use crate::types::span::Span;
 use bytes::Bytes;
 
 /// A version of a key that is kept.
@@ -37,6 +38,8 @@ impl KeptEntry {
 pub struct OutputTable {
     /// `None` for the first table: its chunk begins where the rebalanced chunk does.
     pub start: Option<Bytes>,
+    /// A span with all of its keys.
+    pub keys: Span,
     pub table: Arc<TableHandle>,
     /// True if the table existed before: its keys do not overlap the merged ones, and it is moved
     /// as it is.
@@ -222,7 +225,8 @@ impl<'a> Output<'a> {
             newest_version,
             description: Pinned::default(),
         });
-        self.outputs.push(OutputTable { start: self.start.take(), table, reused: false });
+        let keys = Span::around(&self.env.order, &meta.smallest, &meta.largest);
+        self.outputs.push(OutputTable { start: self.start.take(), keys, table, reused: false });
         Ok(())
     }
 }

@@ -13,7 +13,27 @@ pub struct Span {
     pub end: Option<Bytes>,
 }
 
+/// Maximum length in bytes of the bounds that [`Span::around`] makes.
+const AROUND_BYTES_MAX: usize = 32;
+
 impl Span {
+    /// A span with all keys from `first` to `last`, by bounds of at most 32 bytes. Under a user's
+    /// comparator, which does not order by prefixes, it has all keys.
+    pub fn around(order: &KeyOrder, first: &[u8], last: &[u8]) -> Self {
+        let KeyOrder::Bytewise = order else { return Self::default() };
+        let start = &first[..first.len().min(AROUND_BYTES_MAX)];
+        let end = match last.len() < AROUND_BYTES_MAX {
+            true => Some([last, &[0]].concat()),
+            false => {
+                // The smallest key that is greater than all keys with this prefix.
+                let prefix = &last[..AROUND_BYTES_MAX];
+                let kept = prefix.iter().rposition(|byte| *byte < u8::MAX);
+                kept.map(|at| [&prefix[..at], &[prefix[at] + 1]].concat())
+            }
+        };
+        Self { start: Some(Bytes::copy_from_slice(start)), end: end.map(Bytes::from) }
+    }
+
     pub fn contains(&self, order: &KeyOrder, key: &[u8]) -> bool {
         !self.starts_behind(order, key) && !self.ends_before(order, key)
     }
@@ -149,5 +169,37 @@ pub fn is_empty_range(order: &KeyOrder, bounds: &Bounds) -> bool {
         (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => {
             order.compare(start, end) != Ordering::Less
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_around_keys_has_them_and_short_bounds() {
+        let order = KeyOrder::Bytewise;
+        let long = [b'k'; 100];
+        let edge = [&[b'k'; 31][..], &[0xff; 40]].concat();
+        let highest = [0xff; 50];
+        for (first, last) in [
+            (&b""[..], &b""[..]),
+            (b"a", b"a"),
+            (b"a", &[0xff; 31]),
+            (b"abc", &long),
+            (&long, &long),
+            (&long[..40], &edge),
+            (b"", &highest),
+        ] {
+            let span = Span::around(&order, first, last);
+            assert!(span.contains(&order, first) && span.contains(&order, last), "{first:?} {last:?}");
+            let is_short = |bound: &Option<Bytes>| bound.as_ref().is_none_or(|key| key.len() <= 32);
+            assert!(is_short(&span.start) && is_short(&span.end));
+            assert!(
+                last.len() > 32 || !span.contains(&order, &[last, &[0]].concat()),
+                "no wider than it need be"
+            );
+        }
+        assert_eq!(Span::around(&order, b"", &highest).end, None);
     }
 }

@@ -22,6 +22,7 @@ use crate::sync::Arc;
 use crate::table::TableHandle;
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
+use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -169,7 +170,8 @@ impl Chunks {
         let mut outputs = self.merge_into_tables(input, grant, |file| {
             file.dropped.is_none() && matches!(file.source, Source::Log(_))
         })?;
-        let output_table = OutputTable { start: None, table: apart.table, reused: true };
+        let output_table =
+            OutputTable { start: None, keys: Span::default(), table: apart.table, reused: true };
         if apart.before {
             if let Some(first) = outputs.first_mut() {
                 first.start = Some(apart.boundary);

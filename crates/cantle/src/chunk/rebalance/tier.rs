@@ -38,6 +38,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
 use crate::types::error::{Error, Result};
+use crate::types::span::Span;
 use bytes::Bytes;
 
 /// Maximum number of a chunk's files before an upkeep merges them, within its limit of bytes.
@@ -209,7 +210,12 @@ impl Chunks {
             .iter()
             .map(|output_table| {
                 let table = self.with_garbage_of(output_table, &position.run.files);
-                table_ref(&OutputTable { start: None, table, reused: false }, chunk, &run, 0)
+                table_ref(
+                    &OutputTable { start: None, keys: Span::default(), table, reused: false },
+                    chunk,
+                    &run,
+                    0,
+                )
             })
             .collect();
         let files: Vec<Run> = newer.iter().chain(&tables).chain(older).cloned().collect();

@@ -1,0 +1,116 @@
+//! Loads in key order: logs become runs of guards as they are.
+
+use super::tests::{Model, all, assert_is, guards, key, lsm_of, open, open_with, stats, value};
+use crate::layout::options::FlsmOptions;
+use crate::run::run::Run;
+use crate::sync::random::Rng;
+use crate::types::compression::Compression;
+use crate::vfs::{CrashPlan, MemVfs};
+use crate::{Db, KeyspaceOptions};
+
+fn load(db: &Db, keys: impl Iterator<Item = u64>) -> Model {
+    let pairs: Model = keys.map(|number| (key(number), value(number, 150))).collect();
+    for (key, value) in &pairs {
+        db.put(key, value).unwrap();
+    }
+    lsm_of(db).settle_for_test().unwrap();
+    pairs
+}
+
+fn table_bytes_written(db: &Db) -> u64 {
+    db.own().layout.stats().table_bytes_written
+}
+
+/// PebblesDB §4.6: the published code writes six times what it loads in key order.
+#[test]
+fn a_load_in_key_order_is_written_once() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    let model = load(&db, 0..2000);
+    assert!(stats(&db).logs_adopted > 20, "{:?}", stats(&db));
+    assert!(table_bytes_written(&db) < 20_000, "the last log is short, and merged");
+    let stored = db.own().layout.stats();
+    assert!(stored.log_bytes_written < stored.user_bytes_written * 115 / 100);
+    assert_is(&db, &model, "loaded");
+    let view = lsm_of(&db).view();
+    let lengths = view.shape.guards().map(|guard| guard.bytes()).filter(|bytes| *bytes > 0);
+    let (least, most) =
+        lengths.fold((u64::MAX, 0), |(least, most), bytes| (bytes.min(least), bytes.max(most)));
+    assert!(most <= 4 * least.max(16 << 10 >> 3), "guards of {least} to {most} bytes");
+    assert!(view.tables().filter_map(Run::log).count() > 20);
+    // A later load before it, another behind it, and one between its keys that is merged.
+    let mut model = model;
+    model.extend(load(&db, 90_000..90_500));
+    model.extend(load(&db, (2000..3000).step_by(2)));
+    let written = table_bytes_written(&db);
+    model.extend(load(&db, (2001..3000).step_by(2)));
+    assert!(table_bytes_written(&db) > written);
+    assert_is(&db, &model, "loaded in pieces");
+    assert!(db.verify().unwrap().entries as usize >= model.len());
+}
+
+#[test]
+fn adopted_logs_are_there_after_a_kill_a_close_and_a_loss_of_power() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    let mut model = load(&db, 0..500);
+    db.sync().unwrap();
+    let synced = model.clone();
+    model.extend(load(&db, 500..1000));
+    assert!(stats(&db).logs_adopted > 10);
+    let (lost, killed) = (disk.crash(&CrashPlan::LOSE_UNSYNCED), disk.kill());
+    db.close().unwrap();
+    drop(db);
+    assert!(all(open(&lost).range(..)) == synced);
+    for disk in [killed, disk] {
+        let db = open(&disk);
+        let adopted = |db: &Db| lsm_of(db).view().tables().filter_map(Run::log).count();
+        assert!(adopted(&db) > 10);
+        assert_is(&db, &model, "reopened");
+        // Updates of every key rewrite them.
+        let mut model = model.clone();
+        for number in (0..1000).map(|step| step * 7919 % 1000) {
+            db.put(key(number), value(number + 1, 150)).unwrap();
+            model.insert(key(number), value(number + 1, 150));
+        }
+        lsm_of(&db).settle_for_test().unwrap();
+        db.compact_range(..).unwrap();
+        assert_is(&db, &model, "updated");
+        assert_eq!(adopted(&db), 0);
+        db.close().unwrap();
+        drop(db);
+        assert_is(&open(&disk), &model, "updated and reopened");
+    }
+}
+
+/// What lies in a log is not compressed.
+#[test]
+fn a_keyspace_that_compresses_rewrites_logs_in_key_order() {
+    let disk = MemVfs::new();
+    let layout = FlsmOptions::new().generation_bytes(8 << 10);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout).compression(Compression::Lz4));
+    let model = load(&db, 0..500);
+    assert_eq!(stats(&db).logs_adopted, 0);
+    assert!(table_bytes_written(&db) > 0);
+    assert_is(&db, &model, "loaded");
+}
+
+/// Tables in a level above cover less than the guards: those that lie within one guard below move.
+#[test]
+fn tables_that_lie_within_one_guard_below_move_there() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    let mut model = load(&db, (0..6000).map(|number| 3 * number));
+    let mut random = Rng::new(3);
+    while lsm_of(&db).view().shape.levels.len() < 2 || stats(&db).tables_moved == 0 {
+        // Updates of few neighbouring keys at a time.
+        let from = random.below(5000);
+        for number in (from..from + 100).rev() {
+            db.put(key(number), value(number, 150)).unwrap();
+            model.insert(key(number), value(number, 150));
+        }
+        lsm_of(&db).settle_for_test().unwrap();
+        assert!(model.len() < 20_000, "{:?}", guards(&db));
+    }
+    assert_is(&db, &model, "moved");
+}
