@@ -88,8 +88,14 @@ const FIRST: &[(&str, &[&str])] = &[
 ];
 
 /// The bugs of mechanisms that only the layout `flsm` has. Doors look for them in its stores.
-const OF_FLSM: &[&str] =
-    &["stripes-not-taken", "second-pass-skipped", "indexed-under-writers", "merge-untold-of-levels"];
+const OF_FLSM: &[&str] = &[
+    "stripes-not-taken",
+    "second-pass-skipped",
+    "indexed-under-writers",
+    "merge-untold-of-levels",
+    "adopted-below-others",
+    "sunk-newest-first",
+];
 
 fn layout_of(canary: &Canary) -> LayoutKind {
     if OF_FLSM.contains(&canary.name) { LayoutKind::Flsm } else { LayoutKind::default() }

@@ -70,7 +70,17 @@ pub fn draw(rng: &mut Rng, state: &State, value_bytes: u64) -> Op {
     let space = |rng: &mut Rng| names[rng.below(names.len() as u64) as usize];
     match rng.below(100) {
         0..=69 => Op::One(space(rng), change(rng, value_bytes)),
-        70..=85 => {
+        // A load in key order, which may fill a log by itself.
+        70..=72 => {
+            let (name, from) = (space(rng), rng.below(KEYS));
+            let put = |rng: &mut Rng, n| match change(rng, 2 * value_bytes) {
+                Change::Put(_, value) => Change::Put(n, value),
+                _ => Change::Delete(n),
+            };
+            let upto = (from + 2 + rng.below(40)).min(KEYS);
+            Op::Batch((from..upto.max(from + 1)).map(|n| (name, put(rng, n))).collect())
+        }
+        73..=85 => {
             let count = 2 + rng.below(5);
             let changes = (0..count).map(|_| (space(rng), change(rng, value_bytes / 2 + 1))).collect();
             if rng.below(2) == 0 { Op::Batch(changes) } else { Op::Transaction(changes) }

@@ -123,6 +123,8 @@ canaries! {
     SECOND_PASS_SKIPPED "second-pass-skipped" "the validation under locks is left out, as the one before them found no conflict",
     INDEXED_UNDER_WRITERS "indexed-under-writers" "a sealed generation is indexed while a writer is in it",
     MERGE_UNTOLD_OF_LEVELS "merge-untold-of-levels" "the manifest does not learn of a merge of logs or guards",
+    ADOPTED_BELOW_OTHERS "adopted-below-others" "a log in key order goes below tables with the same keys",
+    SUNK_NEWEST_FIRST "sunk-newest-first" "the newest table of a guard moves to the next level, below older ones",
     VERSION_OFF_BY_ONE "version-off-by-one" "a scan sees what was written one version after its snapshot",
     MUNK_TOO_EARLY "munk-too-early" "a chunk in memory misses what was written while it was loaded",
     MUNK_GONE_TOO_EARLY "munk-gone-too-early" "a chunk in memory goes before its log can be searched",

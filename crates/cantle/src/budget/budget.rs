@@ -42,8 +42,10 @@ pub(crate) struct Budget {
     /// Bytes of the limits of rows and blocks that were unused a moment ago.
     idle_bytes: AtomicU64,
     reads: Reads,
-    /// Bytes of data of all stores that have a `DataShare`.
+    /// Bytes of data of all stores that have a `DataShare`, and the part of it that is in layouts
+    /// without regions in memory.
     data_bytes: AtomicU64,
+    unresident_bytes: AtomicU64,
     /// Held while limits are changed, so that all limits belong to one division.
     divided: Mutex<Divided>,
     divisions: AtomicU64,
@@ -60,30 +62,35 @@ struct Divided {
 pub(crate) struct DataShare {
     budget: Arc<Budget>,
     bytes: AtomicU64,
+    unresident_bytes: AtomicU64,
 }
 
 impl DataShare {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        Self { budget, bytes: AtomicU64::new(0) }
+        Self { budget, bytes: AtomicU64::new(0), unresident_bytes: AtomicU64::new(0) }
     }
 
-    /// Sets the size of the store's data.
-    pub(crate) fn set(&self, bytes: u64) {
-        // The sum wraps around, and so do differences.
-        let more = bytes.wrapping_sub(self.bytes.swap(bytes, Relaxed));
-        self.budget.data_bytes.fetch_add(more, Relaxed);
+    /// Sets the size of the store's data, and of the part of it that is in layouts without regions
+    /// in memory.
+    pub(crate) fn set(&self, bytes: u64, unresident_bytes: u64) {
+        let set = |own: &AtomicU64, sum: &AtomicU64, bytes: u64| {
+            // The sum wraps around, and so do differences.
+            sum.fetch_add(bytes.wrapping_sub(own.swap(bytes, Relaxed)), Relaxed);
+        };
+        set(&self.bytes, &self.budget.data_bytes, bytes);
+        set(&self.unresident_bytes, &self.budget.unresident_bytes, unresident_bytes);
     }
 }
 
 impl Drop for DataShare {
     fn drop(&mut self) {
-        self.set(0);
+        self.set(0, 0);
     }
 }
 
 impl Budget {
     pub(crate) fn new(total_bytes: u64) -> Self {
-        let division = Division::new(total_bytes, 0, 0.0);
+        let division = Division::new(total_bytes, 0, (0.0, 0.0));
         let budget = Self {
             total_bytes,
             room: Room::new(total_bytes),
@@ -97,6 +104,7 @@ impl Budget {
             idle_bytes: AtomicU64::new(0),
             reads: Reads::new(),
             data_bytes: AtomicU64::new(0),
+            unresident_bytes: AtomicU64::new(0),
             divided: Mutex::new(Divided { division, gets_part: 0.0 }),
             divisions: AtomicU64::new(0),
         };
@@ -135,10 +143,11 @@ impl Budget {
         self.idle_bytes.store(rows + blocks, Relaxed);
     }
 
-    /// The share of regions, minus the memory of keyspaces: nothing else is as large and as quick
-    /// to evict.
+    /// The share of regions, minus the memory of keyspaces and memtables: nothing else is as large
+    /// and as quick to evict.
     fn resident_share_bytes(&self) -> u64 {
-        self.resident.limit_bytes().saturating_sub(self.keyspaces.used_bytes())
+        let others = self.keyspaces.used_bytes() + self.logs.memtables.used_bytes();
+        self.resident.limit_bytes().saturating_sub(others)
     }
 
     /// Bytes by which regions exceed their limit.
@@ -180,6 +189,7 @@ impl Budget {
             + self.rows.used_bytes()
             + self.resident.used_bytes()
             + self.logs.used_bytes()
+            + self.logs.memtables.used_bytes()
             + self.logs.write_buffer_used.used_bytes()
             + self.keyspaces.used_bytes()
     }
@@ -192,13 +202,14 @@ impl Budget {
             limit: account.limit_bytes(),
             used,
         };
-        let [resident, rows, blocks] = Division::floors(self.total_bytes);
+        let [resident, rows, blocks] = self.divided.lock().division.floors(self.total_bytes);
         let logs = &self.logs;
         MemoryStats {
             resident: account(resident, self.resident_limit_bytes(), self.resident.used_bytes()),
             rows: account(rows, self.rows.capacity_bytes(), self.rows.used_bytes()),
             blocks: account(blocks, self.blocks.capacity_bytes(), self.blocks.used_bytes()),
             log_indexes: fixed(&logs.indexes, logs.indexes.used_bytes()),
+            memtables: account(0, logs.memtables.limit_bytes(), logs.memtables.used_bytes()),
             log_views: fixed(&logs.views, logs.views.used_bytes()),
             merges: account(0, logs.merges.limit_bytes(), logs.merging_bytes()),
             write_buffer: fixed(&logs.write_buffer, logs.write_buffer_used.used_bytes()),
@@ -245,7 +256,9 @@ impl Budget {
     fn divide(&self, gets_part: Option<f64>) {
         let mut current = self.divided.lock();
         let gets_part = gets_part.unwrap_or(current.gets_part);
-        let division = Division::new(self.total_bytes, self.data_bytes(), gets_part);
+        let data_bytes = self.data_bytes();
+        let unresident = self.unresident_bytes.load(Relaxed) as f64 / data_bytes.max(1) as f64;
+        let division = Division::new(self.total_bytes, data_bytes, (gets_part, unresident.clamp(0.0, 1.0)));
         let differs = division.differs_from(&current.division);
         current.gets_part = gets_part;
         if !differs {
@@ -263,7 +276,8 @@ impl Budget {
     /// Regions, rows and merges use pages. Freed pages may be kept in the unused parts of their
     /// limits until they are needed.
     fn make_room(&self) {
-        let of_logs = self.logs.share_bytes() + self.logs.write_buffer.limit_bytes();
+        let memtables = self.logs.memtables.used_bytes();
+        let of_logs = self.logs.share_bytes() + self.logs.write_buffer.limit_bytes() + memtables;
         let in_heap = self.blocks.capacity_bytes() + of_logs;
         self.room.set(self.total_bytes.saturating_sub(in_heap));
     }
@@ -314,7 +328,7 @@ mod tests {
     }
 
     fn divided(live_bytes: u64, gets: f64) -> [u64; 3] {
-        let Division { resident, rows, blocks, .. } = Division::new(1 << 30, live_bytes, gets);
+        let Division { resident, rows, blocks, .. } = Division::new(1 << 30, live_bytes, (gets, 0.0));
         [resident, rows, blocks]
     }
 
@@ -324,8 +338,8 @@ mod tests {
         assert_eq!(parts(&budget), divided(0, 0.0));
         let stores = [(); 4].map(|()| DataShare::new(budget.clone()));
         for store in &stores {
-            store.set(1 << 40);
-            store.set(1 << 29);
+            store.set(1 << 40, 0);
+            store.set(1 << 29, 0);
         }
         budget.divide(Some(1.0));
         assert_eq!(parts(&budget), divided(4 << 29, 1.0));
@@ -337,11 +351,29 @@ mod tests {
         assert_eq!(parts(&budget), divided(0, 0.0));
     }
 
+    /// A store without `chunk` has no regions: blocks have their memory.
+    #[test]
+    fn data_without_regions_leaves_their_memory_to_blocks() {
+        let budget = Arc::new(Budget::new(1 << 30));
+        let [resident, ..] = parts(&budget);
+        let data = DataShare::new(budget.clone());
+        data.set(4 << 30, 4 << 30);
+        budget.divide(Some(0.0));
+        let [none, rows, blocks] = parts(&budget);
+        assert!(none == 0 && rows == 0);
+        assert!(blocks > resident / 2 && blocks + budget.logs.memtables.limit_bytes() < (1 << 30) / 100 * 90);
+        data.set(4 << 30, 2 << 30);
+        budget.divide(Some(0.0));
+        assert!(parts(&budget)[0].abs_diff(resident / 2) < 1 << 20);
+        budget.logs.memtables.counter().store(100 << 20, Relaxed);
+        assert_eq!(budget.resident_share_bytes(), parts(&budget)[0] - (100 << 20));
+    }
+
     #[test]
     fn the_division_follows_the_reads() {
         let budget = Arc::new(Budget::new(1 << 30));
         let data = DataShare::new(budget.clone());
-        data.set(4 << 30);
+        data.set(4 << 30, 0);
         budget.tick();
         assert_eq!(parts(&budget), divided(0, 0.0), "nobody reads");
         budget.count_gets(1 << 20);
@@ -407,7 +439,7 @@ mod tests {
         budget.logs.indexes.counter().store(0, Relaxed);
 
         let data = DataShare::new(budget.clone());
-        data.set(4 << 30);
+        data.set(4 << 30, 0);
         budget.divide(Some(1.0));
         assert!(budget.resident.limit_bytes() < resident && budget.rows.capacity_bytes() > rows);
         assert_eq!(budget.resident_limit_bytes(), all, "rows have more now and have not taken it yet");

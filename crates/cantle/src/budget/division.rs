@@ -9,6 +9,11 @@
 //!
 //! An earlier division tried changes and kept those that made reads cheaper. From the same start it
 //! gained nothing measurable (docs/notebook/revisions.md).
+//!
+//! Layouts over levels have no regions in memory and no rows. Their part of that memory is for
+//! blocks, and for memtables, which may take a fourth of the budget.
+
+use crate::log::MEMTABLE_FRACTION;
 
 /// Percent of the budget for regions, rows and blocks if data is at most `PLENTY_TIMES` the budget,
 /// or is not read by gets. The other 12 percent are for logs and for memory without an owner.
@@ -34,6 +39,7 @@ const CHANGE_MIN: f64 = 0.1;
 pub(super) struct Division {
     /// From 0, if memory is plenty, to 1, if it is scarce and rows pay.
     scarcity: f64,
+    unresident: f64,
     pub(super) resident: u64,
     pub(super) rows: u64,
     pub(super) blocks: u64,
@@ -41,8 +47,9 @@ pub(super) struct Division {
 
 impl Division {
     /// The division for stores with `live_bytes`, if the fraction `gets` (0 to 1) of their reads
-    /// are gets.
-    pub(super) fn new(total_bytes: u64, live_bytes: u64, gets: f64) -> Self {
+    /// are gets, and the fraction `unresident` of the data is in layouts without regions in memory
+    /// and without rows.
+    pub(super) fn new(total_bytes: u64, live_bytes: u64, (gets, unresident): (f64, f64)) -> Self {
         let times = live_bytes as f64 / total_bytes.max(1) as f64;
         let scarcity = match total_bytes {
             ..SMALL_BYTES => 0.0,
@@ -51,7 +58,11 @@ impl Division {
         let [plenty, scarce] = [Self::plenty(total_bytes), Self::scarce(total_bytes)];
         let between =
             |part: usize| (plenty[part] as f64 * (1.0 - scarcity) + scarce[part] as f64 * scarcity) as u64;
-        Self { scarcity, resident: between(0), rows: between(1), blocks: between(2) }
+        let kept = |part: usize| (between(part) as f64 * (1.0 - unresident)) as u64;
+        let (resident, rows) = (kept(0), kept(1));
+        let left = (between(0) + between(1)).saturating_sub(resident + rows);
+        let memtables = (total_bytes as f64 / MEMTABLE_FRACTION as f64 * unresident) as u64;
+        Self { scarcity, unresident, resident, rows, blocks: between(2) + left.saturating_sub(memtables) }
     }
 
     fn plenty(total_bytes: u64) -> [u64; 3] {
@@ -64,20 +75,25 @@ impl Division {
         SCARCE_PERCENTS.map(|percent| total_bytes / 100 * percent)
     }
 
-    /// Minimum limits of regions, rows and blocks, whatever the data and the reads.
-    pub(super) fn floors(total_bytes: u64) -> [u64; 3] {
+    /// Minimum limits of regions, rows and blocks for the same layouts, whatever the size of the
+    /// data and the reads.
+    pub(super) fn floors(&self, total_bytes: u64) -> [u64; 3] {
         let [plenty, scarce] = [Self::plenty(total_bytes), Self::scarce(total_bytes)];
-        match total_bytes {
+        let [resident, rows, blocks] = match total_bytes {
             ..SMALL_BYTES => plenty,
             _ => [0, 1, 2].map(|part| plenty[part].min(scarce[part])),
-        }
+        };
+        let kept = |bytes: u64| (bytes as f64 * (1.0 - self.unresident)) as u64;
+        [kept(resident), kept(rows), blocks]
     }
 
     /// True if `self` differs enough to replace `current`.
     pub(super) fn differs_from(&self, current: &Self) -> bool {
-        let is_end = self.scarcity == 0.0 || self.scarcity == 1.0;
-        let change = (self.scarcity - current.scarcity).abs();
-        change > CHANGE_MIN || (is_end && change > 0.0)
+        let differs = |own: f64, other: f64| {
+            let (is_end, change) = (own == 0.0 || own == 1.0, (own - other).abs());
+            change > CHANGE_MIN || (is_end && change > 0.0)
+        };
+        differs(self.scarcity, current.scarcity) || differs(self.unresident, current.unresident)
     }
 }
 
@@ -87,7 +103,7 @@ mod tests {
 
     /// Regions, rows and blocks in MiB, if all reads are gets.
     fn divided(total_mib: u64, live_mib: u64) -> [u64; 3] {
-        parts(Division::new(total_mib << 20, live_mib << 20, 1.0))
+        parts(Division::new(total_mib << 20, live_mib << 20, (1.0, 0.0)))
     }
 
     fn parts(Division { resident, rows, blocks, .. }: Division) -> [u64; 3] {
@@ -111,7 +127,7 @@ mod tests {
                 [300, 380, 200],
             ]
         );
-        let by_gets = [0.0, 0.5, 1.0].map(|gets| parts(Division::new(1000 << 20, 4000 << 20, gets)));
+        let by_gets = [0.0, 0.5, 1.0].map(|gets| parts(Division::new(1000 << 20, 4000 << 20, (gets, 0.0))));
         assert_eq!(by_gets, [plenty, [550, 205, 125], [300, 380, 200]]);
     }
 
@@ -132,12 +148,12 @@ mod tests {
         for total_bytes in [0, 1, 99, 1 << 20, 100 << 20, 1 << 40] {
             for live_bytes in [0, 1, total_bytes, 2 * total_bytes, u64::MAX] {
                 for gets in [0.0, 0.3, 1.0] {
-                    let Division { resident, rows, blocks, .. } =
-                        Division::new(total_bytes, live_bytes, gets);
+                    let division = Division::new(total_bytes, live_bytes, (gets, 0.0));
+                    let Division { resident, rows, blocks, .. } = division;
                     let (all, shared) = (resident + rows + blocks, total_bytes / 100 * 88);
                     // Each is rounded down.
                     assert!((shared.saturating_sub(3)..=shared).contains(&all), "{all} of {total_bytes}");
-                    for (limit, floor) in [resident, rows, blocks].iter().zip(Division::floors(total_bytes)) {
+                    for (limit, floor) in [resident, rows, blocks].iter().zip(division.floors(total_bytes)) {
                         assert!(limit + 1 >= floor, "{limit} of {total_bytes}, {floor}");
                     }
                 }
@@ -146,8 +162,23 @@ mod tests {
     }
 
     #[test]
+    fn layouts_over_levels_leave_the_memory_of_regions_to_blocks_and_memtables() {
+        for total_bytes in [1 << 20, 20 << 20, 128 << 20, 1 << 30, 1 << 40] {
+            for unresident in [0.0, 0.3, 0.5, 1.0] {
+                let division = Division::new(total_bytes, 4 * total_bytes, (0.5, unresident));
+                let memtables = (total_bytes as f64 / MEMTABLE_FRACTION as f64 * unresident) as u64;
+                let all = division.resident + division.rows + division.blocks + memtables;
+                assert!(all.abs_diff(total_bytes / 100 * 88) < 8, "{all} of {total_bytes}");
+                let floors = division.floors(total_bytes);
+                assert!(division.resident + 1 >= floors[0] && division.rows + 1 >= floors[1]);
+                assert!(unresident < 1.0 || division.resident + division.rows == 0);
+            }
+        }
+    }
+
+    #[test]
     fn small_changes_are_no_reason_to_evict() {
-        let with = |gets: f64| Division::new(1 << 30, 4 << 30, gets);
+        let with = |gets: f64| Division::new(1 << 30, 4 << 30, (gets, 0.0));
         assert!(!with(0.55).differs_from(&with(0.5)) && with(0.65).differs_from(&with(0.5)));
         assert!(
             with(1.0).differs_from(&with(0.95)) && with(0.0).differs_from(&with(0.05)),

@@ -28,6 +28,8 @@ pub struct MemoryStats {
     pub blocks: MemoryAccount,
     /// Indexes of the ends of logs.
     pub log_indexes: MemoryAccount,
+    /// Memtables: the last writes of keyspaces in layouts over levels, with values up to 4 KiB.
+    pub memtables: MemoryAccount,
     /// Merged views of several logs, and the first and last keys of parts of logs.
     pub log_views: MemoryAccount,
     /// Logs that are being merged, and entries that a merge holds back until it has decided where

@@ -48,7 +48,7 @@ impl Settings {
 
     /// The settings of the keyspace's logs.
     pub fn of_logs(&self) -> LogOptions {
-        LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search }
+        LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search, memtables: false }
     }
 
     /// The settings of the keyspace's runs.

@@ -11,7 +11,7 @@ use crate::maintenance::{Class, MaintenanceStats, Ticker, nanos_per_kib};
 use crate::manifest::Edit;
 use crate::substrate::{Substrate, VERSIONS_PER_CHECKPOINT};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicI64, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex, RwLock};
@@ -260,7 +260,7 @@ impl Store {
         // more.
         self.substrate.manifest.end();
         self.substrate.health.close();
-        self.substrate.data.set(0);
+        self.substrate.data.set(0, 0);
         self.unlock();
         done
     }
@@ -326,7 +326,8 @@ impl Store {
             canary!(BRAKE_OF_THE_LAST => brake = nanos);
         }
         self.substrate.throttle.set(brake);
-        self.substrate.data.set(self.substrate.live_bytes.load(Relaxed).max(0) as u64);
+        let now = |bytes: &AtomicI64| bytes.load(Relaxed).max(0) as u64;
+        self.substrate.data.set(now(&self.substrate.live_bytes), now(&self.substrate.unresident_bytes));
         self.substrate.budget.note_idle();
     }
 

@@ -84,6 +84,7 @@ impl Shape for Levels {
             let reached = |guard: &&Arc<Guard>| run.span.intersect(order, &guard.span).is_some();
             !level[place..].iter().take_while(reached).any(|guard| guard.runs.iter().any(overlaps))
         });
+        canary!(ADOPTED_BELOW_OTHERS => let is_apart = true);
         let last = self.last();
         let guard = guard_at(order, last, start).filter(|_| is_apart)?;
         let is_within = run.span.intersect(order, &guard.span).as_ref() == Some(&*run.span);
@@ -188,9 +189,11 @@ impl Changing<'_> {
     fn sink(&mut self, id: u64) {
         let Some((level, place)) = self.place_of(id) else { return };
         let guard = self.levels.levels[level][place].clone();
-        let Some((oldest, newer)) = guard.runs.split_last() else { return };
-        self.splice(level, place..place + 1, vec![guard.with_runs(newer.to_vec())]);
-        self.adopt(guard.level + 1, oldest);
+        let mut runs = guard.runs.clone();
+        canary!(SUNK_NEWEST_FIRST => runs.reverse());
+        let Some(oldest) = runs.pop() else { return };
+        self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+        self.adopt(guard.level + 1, &oldest);
     }
 
     /// Divides the guard that has the key. Tables with keys of both halves are shared.

@@ -418,12 +418,12 @@ fn generations_are_sealed_when_the_indexes_of_logs_need_too_much_memory() {
     for keyspace in &keyspaces {
         (0..300).for_each(|number| keyspace.put(key(number), "value").unwrap());
     }
-    let indexes = lsm_of(&db).substrate.budget.logs.indexes.clone();
+    let memtables = lsm_of(&db).substrate.budget.logs.memtables.clone();
     let deadline = crate::sync::time::now() + Duration::from_secs(60);
-    while indexes.used_bytes() > indexes.limit_bytes() * 5 / 4 && crate::sync::time::now() < deadline {
+    while memtables.used_bytes() > memtables.limit_bytes() * 5 / 4 && crate::sync::time::now() < deadline {
         db.tick_for_test();
     }
-    assert!(indexes.used_bytes() <= indexes.limit_bytes() * 5 / 4, "{} bytes", indexes.used_bytes());
+    assert!(memtables.used_bytes() <= memtables.limit_bytes() * 5 / 4, "{} bytes", memtables.used_bytes());
     assert!(keyspaces.iter().all(|keyspace| keyspace.range(..).count() == 300));
 }
 

@@ -31,6 +31,8 @@ pub struct LogOptions {
     pub recent_appends: bool,
     /// Strategy for finding operations in older parts.
     pub search: LogSearch,
+    /// True if in-memory indexes are memtables: they have values too, and an account of their own.
+    pub memtables: bool,
 }
 
 /// The parts of a store that the logs of all its keyspaces share.
@@ -68,7 +70,8 @@ impl LogEnv {
 
     /// An in-memory index, charged to the logs' memory.
     pub fn memory_part(&self) -> MemoryPart {
-        MemoryPart::new(self.order.clone(), self.memory.indexes.counter().clone())
+        let account = if self.options().memtables { &self.memory.memtables } else { &self.memory.indexes };
+        MemoryPart::new(self.order.clone(), account.counter().clone())
     }
 
     pub fn epoch(&self) -> u64 {

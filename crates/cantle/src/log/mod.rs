@@ -24,4 +24,4 @@ pub mod test_support;
 mod tests;
 
 pub use dirty::DirtyLog;
-pub use tail::memory::LogMemory;
+pub use tail::memory::{LogMemory, MEMTABLE_FRACTION};

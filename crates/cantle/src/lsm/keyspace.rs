@@ -109,7 +109,9 @@ impl<S: Shape> Lsm<S> {
     /// Reports the live bytes to the store.
     pub(super) fn tell_live_bytes(&self, live_bytes: u64) {
         let before = self.jobs.told_live_bytes.swap(live_bytes as i64, Relaxed);
-        self.substrate.live_bytes.fetch_add(live_bytes as i64 - before, Relaxed);
+        let more = live_bytes as i64 - before;
+        self.substrate.live_bytes.fetch_add(more, Relaxed);
+        self.substrate.unresident_bytes.fetch_add(more, Relaxed);
     }
 
     /// Removes the references of the view to runs.

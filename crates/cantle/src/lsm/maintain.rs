@@ -75,11 +75,11 @@ impl<S: Shape> Lsm<S> {
         }
     }
 
-    /// Seals the active generation if the indexes of logs take more memory than they may: a log that
-    /// is indexed on disk takes none. A short log stays for a while, as each one costs reads.
+    /// Seals the active generation if memtables take more memory than they may: a log that is indexed
+    /// on disk takes none. A short log stays for a while, as each one costs reads.
     fn seal_for_memory(&self, view: &View<S>) {
-        let indexes = &self.substrate.budget.logs.indexes;
-        let (used, limit) = (indexes.used_bytes(), indexes.limit_bytes());
+        let memtables = &self.substrate.budget.logs.memtables;
+        let (used, limit) = (memtables.used_bytes(), memtables.limit_bytes());
         let Some(active) = view.active.as_ref().filter(|_| used > limit) else { return };
         let is_short = active.log.segment.len() < self.limits().generation_bytes / SHORT_FRACTION;
         if !is_short || used > limit + limit / 4 {

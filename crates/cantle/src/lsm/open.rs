@@ -43,7 +43,8 @@ impl<S: Shape> Lsm<S> {
         let state = (state as Box<dyn Any>).downcast::<State>();
         let state = state.map_err(|_| corrupt("it is in another layout"))?;
         let State { logs, groups } = if dropped { state.only_files() } else { *state };
-        let options = LogOptions { recent_appends: true, search: LogSearch::Stretches };
+        // Memtables have the last appends.
+        let options = LogOptions { recent_appends: false, search: LogSearch::Stretches, memtables: true };
         let env = Arc::new(RunEnv {
             log: Arc::new(substrate.log_env(id, order.clone(), options)),
             tables: substrate.tables.clone(),

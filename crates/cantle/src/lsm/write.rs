@@ -6,6 +6,7 @@ use super::shape::Shape;
 use super::view::LogGeneration;
 use crate::format::bounds::encode_bounds;
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
+use crate::log::index::memory_part::Item;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::shared::{Appended, SharedLog};
 use crate::mvcc::key_locks::HeldKeys;
@@ -15,6 +16,9 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
 use crate::types::entry::{Kind, large_part};
 use crate::types::error::{Error, Result};
+
+/// Maximum length in bytes of a value in a memtable. Longer ones are read from the log.
+const INLINE_BYTES_MAX: usize = 4 << 10;
 
 pub struct Write<'a, S> {
     lsm: &'a Lsm<S>,
@@ -123,7 +127,11 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
                     let (offset, cell) = (place.offset, cell.cloned());
                     memory.insert_tombstone(RangeTombstone { bounds, version, offset, cell });
                 }
-                None => memory.insert(op.key, version, op.kind, place, cell.cloned()),
+                None => {
+                    let value = Some(op.value).filter(|value| value.len() <= INLINE_BYTES_MAX);
+                    let (key, kind, cell) = (op.key, op.kind, cell.cloned());
+                    memory.insert_item(Item { key, version, kind, place, cell, value });
+                }
             }
             if op.kind == Kind::Put {
                 user_bytes += op.user_bytes();

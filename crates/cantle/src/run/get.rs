@@ -107,7 +107,8 @@ fn get_in_log(
     let found = parts.memory.as_ref().map(|memory| get_in_memory(env, memory, key, at));
     if let Some(hole) = parts.hole_of(key) {
         // The lost operations hide everything older.
-        let newest = found.and_then(|(hit, deleted)| hit.map(|hit| hit.place.offset).max(deleted));
+        let offset = |(hit, _): &MemoryValue| hit.place.offset;
+        let newest = found.as_ref().and_then(|(hit, deleted)| hit.as_ref().map(offset).max(*deleted));
         if newest.is_none_or(|offset| offset < hole.offset) {
             return Err(hole.error.clone());
         }
@@ -137,7 +138,7 @@ fn get_in_log(
         if hit.is_none() && part.filter.len > 0 {
             env.counters.filter_false_positives.add(1);
         }
-        if let Some(settled) = resolve(segment, &parts, hit, deleted)? {
+        if let Some(settled) = resolve(segment, &parts, hit.map(|hit| (hit, None)), deleted)? {
             found = Some((settled, Served::LogIndex));
             break;
         }
@@ -149,11 +150,11 @@ fn get_in_log(
 /// The newest entry and the newest range delete, as of one moment: a batch may hold both, in either
 /// order, and may be committed at any time. Searches again if a range delete became visible
 /// meanwhile.
-fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Option<MemoryHit>, Option<u64>) {
+fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Option<MemoryValue>, Option<u64>) {
     let tombstone = || newest_tombstone(env, &memory.tombstones(), key, at);
     let mut before = tombstone();
     loop {
-        let hit = memory.get(key, at);
+        let hit = memory.get_with_value(key, at);
         let after = tombstone();
         if before == after {
             return (hit, after);
@@ -162,18 +163,22 @@ fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Opt
     }
 }
 
+/// An entry, with its value if that is in memory.
+type MemoryValue = (MemoryHit, Option<Bytes>);
+
 /// The later of an entry and a range delete in one part counts.
 fn resolve(
     segment: &Segment,
     parts: &Parts,
-    hit: Option<MemoryHit>,
+    hit: Option<MemoryValue>,
     deleted: Option<u64>,
 ) -> Result<Option<Found>> {
-    let hit = hit.filter(|hit| deleted.is_none_or(|offset| hit.place.offset > offset));
+    let hit = hit.filter(|(hit, _)| deleted.is_none_or(|offset| hit.place.offset > offset));
     Ok(match hit {
-        Some(hit) if hit.kind == Kind::Put => {
-            Some(Found::Value(segment.read_value(&parts.header, hit.place)?))
-        }
+        Some((hit, value)) if hit.kind == Kind::Put => Some(Found::Value(match value {
+            Some(value) => value,
+            None => segment.read_value(&parts.header, hit.place)?,
+        })),
         Some(_) => Some(Found::Deleted),
         None => deleted.map(|_| Found::Deleted),
     })

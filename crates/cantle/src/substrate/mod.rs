@@ -62,6 +62,8 @@ pub struct Substrate {
     /// Live bytes of all keyspaces, each as of its last tick: keyspaces share the memory that is
     /// free of other uses.
     pub live_bytes: AtomicI64,
+    /// The part of them in layouts without regions in memory.
+    pub unresident_bytes: AtomicI64,
     /// The same number as the store's part of the data by which the budget is divided.
     pub data: DataShare,
     pub batches: Batches,

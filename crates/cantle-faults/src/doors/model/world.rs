@@ -373,7 +373,8 @@ impl<'a> World<'a> {
         let name = self.name();
         let keys = self.keys(&name);
         match self.random.below(1000) {
-            0..385 => self.put(&name, keys),
+            0..5 => self.load(&name, keys),
+            5..385 => self.put(&name, keys),
             385..395 => self.compare_and_swap(&name, keys),
             395..400 => self.pop(&name),
             400..430 => self.delete(&name, keys),

@@ -95,6 +95,7 @@ pub(super) fn assemble(
         budget: runtime.budget.clone(),
         batches: Batches::new(next_batch),
         live_bytes: AtomicI64::new(0),
+        unresident_bytes: AtomicI64::new(0),
         data: DataShare::new(runtime.budget.clone()),
         // Writes that were accepted from a dead process are not durable, and in no journal of this
         // epoch.

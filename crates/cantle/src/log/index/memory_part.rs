@@ -8,7 +8,8 @@
 //! order of writing, and sorted in when the munk is evicted (`merge_deferred`) or the part is
 //! indexed on disk.
 
-use super::memtable::{Entry, Full, Item, Mark, SkipList};
+pub use super::memtable::Item;
+use super::memtable::{Entry, Full, Mark, SkipList};
 pub use super::record_ptr::RecordPtr;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::mvcc::CommitCell;
@@ -54,7 +55,12 @@ impl MemoryPart {
 
     /// Inserts an operation of a write.
     pub fn insert(&self, key: &[u8], version: u64, kind: Kind, place: RecordPtr, cell: Option<CommitCell>) {
-        let inserted = self.list.insert(Item { key, version, kind, place, cell, value: None });
+        self.insert_item(Item { key, version, kind, place, cell, value: None });
+    }
+
+    /// Inserts an operation of a write, with its value if reads are to find it in memory.
+    pub fn insert_item(&self, item: Item<'_>) {
+        let inserted = self.list.insert(item);
         inserted.unwrap_or_else(|full| unreachable!("{full}"));
     }
 
@@ -96,9 +102,19 @@ impl MemoryPart {
 
     /// The newest visible entry of `key` at or below version `at`.
     pub fn get(&self, key: &[u8], at: u64) -> Option<MemoryHit> {
+        self.find(key, at).map(hit_of)
+    }
+
+    /// The same, with the value if it is in memory.
+    pub fn get_with_value(&self, key: &[u8], at: u64) -> Option<(MemoryHit, Option<Bytes>)> {
+        let entry = self.find(key, at)?;
+        Some((hit_of(entry), entry.value().map(Bytes::copy_from_slice)))
+    }
+
+    fn find(&self, key: &[u8], at: u64) -> Option<Entry<'_>> {
         let first = self.list.seek(key, at);
-        let of_key = std::iter::successors(first, Entry::next).take_while(|entry| self.is_of(entry, key));
-        of_key.filter(Entry::is_visible).map(hit_of).next()
+        let mut of_key = std::iter::successors(first, Entry::next).take_while(|entry| self.is_of(entry, key));
+        of_key.find(Entry::is_visible)
     }
 
     /// The greatest key. Ignores noted operations.
@@ -215,10 +231,12 @@ impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> EntryCursor for MemoryCursor<F
         self.current().map_or(0, |entry| entry.place().offset)
     }
     fn value(&mut self) -> Result<Bytes> {
-        match self.current().map(hit_of) {
-            Some(hit) if hit.kind == Kind::Put => (self.read)(hit.place),
-            _ => Ok(Bytes::new()),
+        let Some(entry) = self.current().filter(|entry| entry.kind() == Kind::Put) else { return Ok(Bytes::new()) };
+        if let Some(value) = entry.value() {
+            return Ok(Bytes::copy_from_slice(value));
         }
+        let place = entry.place();
+        (self.read)(place)
     }
 }
 

@@ -11,6 +11,8 @@ use crate::memory::account::{Account, Charge};
 
 /// Percent of the budget for the in-memory indexes of logs.
 const INDEX_PERCENT: u64 = 8;
+/// Part of the budget that memtables may take, as a divisor.
+pub const MEMTABLE_FRACTION: u64 = 4;
 /// Percent of the budget for views of logs and for the ends of their parts.
 const VIEW_PERCENT: u64 = 2;
 /// Fraction of the share of views that is reserved for the ends of parts, which are small and save
@@ -31,6 +33,8 @@ const WRITE_BUFFER_FRACTION: u64 = 64;
 pub struct LogMemory {
     /// In-memory indexes of logs.
     pub indexes: Account,
+    /// In-memory indexes of logs that have values, too, in layouts without regions in memory.
+    pub memtables: Account,
     /// Views of logs and the ends of their parts.
     pub views: Account,
     /// Logs that are read at once by merges.
@@ -53,6 +57,7 @@ impl LogMemory {
         let write_buffer_bytes = budget_bytes / WRITE_BUFFER_FRACTION;
         Self {
             indexes: Account::new(budget_bytes / 100 * INDEX_PERCENT),
+            memtables: Account::new(budget_bytes / MEMTABLE_FRACTION),
             views: Account::new(budget_bytes / 100 * VIEW_PERCENT),
             merges: Account::new(budget_bytes / MERGE_FRACTION),
             held: Account::new(u64::MAX),

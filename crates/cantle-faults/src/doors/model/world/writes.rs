@@ -16,11 +16,31 @@ struct Swap {
 
 impl World<'_> {
     pub(super) fn put(&mut self, name: &str, keys: Keys) {
-        let (key, value) = (keys.key(&mut self.random), self.value());
-        self.trace(|_| format!("put {name} {} {}", show(&key), show(&value)));
+        let key = keys.key(&mut self.random);
+        self.put_value(name, &key);
+    }
+
+    fn put_value(&mut self, name: &str, key: &[u8]) {
+        let value = self.value();
+        self.trace(|_| format!("put {name} {} {}", show(key), show(&value)));
         let armed = self.arm();
-        let done = on!(self, self.state[name], it => it.put(&key, &value));
-        self.settle(armed, done, false, |state| of(state, name).put(&key, &value));
+        let done = on!(self, self.state[name], it => it.put(key, &value));
+        self.settle(armed, done, false, |state| of(state, name).put(key, &value));
+    }
+
+    /// Puts of some keys in their order.
+    pub(super) fn load(&mut self, name: &str, keys: Keys) {
+        let order = self.config.space(name).0;
+        let count = 5 + self.random.below(100);
+        let mut loaded: Vec<Vec<u8>> = (0..count).map(|_| keys.key(&mut self.random)).collect();
+        loaded.sort_by(|a, b| order.cmp(a, b));
+        loaded.dedup();
+        for key in loaded {
+            if self.must_reopen {
+                return;
+            }
+            self.put_value(name, &key);
+        }
     }
 
     pub(super) fn delete(&mut self, name: &str, keys: Keys) {

@@ -389,7 +389,6 @@ impl<'a> Entry<'a> {
     }
 
     /// The value, if it was inserted with one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for layouts that keep values in memory"))]
     pub fn value(&self) -> Option<&'a [u8]> {
         // SAFETY: as above.
         unsafe { self.node.value() }
