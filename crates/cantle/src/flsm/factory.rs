@@ -22,6 +22,8 @@ pub struct Flsm;
 /// generations that share it.
 const WRITE_FRACTION: u64 = 4;
 const WRITE_GENERATIONS: u64 = 6;
+/// Bytes on disk per live byte if no bound was set.
+const USUAL_BOUND: f64 = 1.5;
 const GENERATION_BYTES_MIN: u64 = 1 << 20;
 /// Two generations are the most that an opening after a kill may have to load: 32 MiB.
 const GENERATION_BYTES_MAX: u64 = 16 << 20;
@@ -57,6 +59,7 @@ impl Named for Levels {
             table_bytes: own.guard_bytes,
             runs_max: own.max_sstables_per_guard as usize,
             level0_bytes: GENERATIONS * generation_bytes,
+            space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
             oldest_snapshot: u64::MAX,
         };
         Limits { generation_bytes, rules }

@@ -29,9 +29,8 @@ const REWRITE_RATIO: u64 = 25;
 const REWRITE_COST: u64 = 4;
 /// A guard of the last level is divided from this many target lengths on.
 const DIVIDE_FROM: u64 = 3;
-/// A guard of the last level is rewritten if this part of it are values that snapshots kept, and
-/// need no longer.
-const STALE_FRACTION: u64 = 4;
+/// The least part of a guard that is freed by a merge for space.
+const GAIN_MIN: f64 = 1.0 / 16.0;
 /// A guard of the last level is thin below this part of the target length.
 const THIN_FRACTION: u64 = 8;
 /// A length that no table reaches.
@@ -123,18 +122,41 @@ impl Levels {
         if let Some(guard) = above.iter().flatten().find(|guard| !guard.runs.is_empty() && owes(guard)) {
             return self.empty(order, guard);
         }
+        if let Some(job) = self.free_space(order, rules) {
+            return Some(job);
+        }
         let may_gain = |guard: &Guard| guard.depth(order) > 1 && owes(guard);
-        let is_stale =
-            |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot) > guard.bytes() / STALE_FRACTION;
         let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
-        if let Some(guard) = last.iter().find(|guard| is_long(guard) || is_stale(guard) || may_gain(guard)) {
-            let insert = if is_stale(guard) { None } else { divide_apart(order, guard) };
-            return match insert {
+        if let Some(guard) = last.iter().find(|guard| is_long(guard) || may_gain(guard)) {
+            return match divide_apart(order, guard) {
                 Some(insert) => Some(Job { pieces: Vec::new(), moves: vec![insert] }),
                 None => merge(guard.merge(guard.runs.len(), rules)),
             };
         }
         self.pick_level(order, rules).or_else(|| self.pick_moves(order, rules))
+    }
+
+    /// The merge that frees most, if garbage takes more space than it may. What a guard of the last
+    /// level hides lies in the guard itself. Garbage of the levels above is freed on its way down.
+    fn free_space(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+        let stale = |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot).min(guard.bytes());
+        let sum = |of: &dyn Fn(&Guard) -> u64| self.guards().map(|guard| of(guard)).sum::<u64>();
+        let (bytes, garbage) = (sum(&Guard::bytes), sum(&stale));
+        let live = bytes.saturating_sub(garbage);
+        if bytes as f64 <= rules.space_amplification * live as f64 {
+            return None;
+        }
+        let gain = |guard: &Guard| stale(guard) as f64 / guard.bytes().max(1) as f64;
+        let most = |level: &Level| {
+            let gains = level.iter().filter(|guard| gain(guard) >= GAIN_MIN);
+            gains.max_by(|a, b| gain(a).total_cmp(&gain(b))).cloned()
+        };
+        let (last, above) = self.levels.split_last()?;
+        if let Some(guard) = most(last) {
+            return Some(Job { pieces: vec![guard.merge(guard.runs.len(), rules)], moves: Vec::new() });
+        }
+        let guard = above.iter().find_map(most)?;
+        self.empty(order, &guard)
     }
 
     /// A level that is to come or to go.
@@ -340,7 +362,13 @@ mod tests {
     use crate::vfs::MemVfs;
     use std::fmt::Write;
 
-    const RULES: Rules = Rules { table_bytes: 100, runs_max: 3, level0_bytes: 20, oldest_snapshot: u64::MAX };
+    const RULES: Rules = Rules {
+        table_bytes: 100,
+        runs_max: 3,
+        level0_bytes: 20,
+        space_amplification: 1.5,
+        oldest_snapshot: u64::MAX,
+    };
 
     /// Levels from a text: a line for each level, with the start of each guard and the lengths of
     /// its runs, newest first.
@@ -355,13 +383,22 @@ mod tests {
                 let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
                 group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
                 for run in runs.split(',').filter(|run| !run.is_empty()) {
-                    // Of some runs the bounds are given, for example 90:c-f.
+                    // Of some runs the garbage or the bounds are given, for example 90~30:c-f.
                     let (bytes, span) = run.split_once(':').unwrap_or((run, ""));
+                    let (bytes, stale) = bytes.split_once('~').unwrap_or((bytes, "0"));
+                    let stale_bytes = stale.parse().unwrap();
                     let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
                     let span =
                         span.split_once('-').map(|(start, end)| Span { start: key(start), end: key(end) });
                     let (bytes, log) = (bytes.parse().unwrap(), FileRecord::log(file, 1));
-                    group.files.push(FileRecord { kind: FileKind::Table, bytes, entries: 10, span, ..log });
+                    group.files.push(FileRecord {
+                        kind: FileKind::Table,
+                        bytes,
+                        entries: 10,
+                        stale_bytes,
+                        span,
+                        ..log
+                    });
                     file += 1;
                 }
                 groups.push(group);
@@ -523,6 +560,15 @@ mod tests {
         assert_eq!(taken(two, "r", "tt"), "nothing");
         assert_eq!(taken("-[90:a-e] g[]", "g", "z"), "adopt g in 1", "a guard without a run");
         assert_eq!(taken("-[90:a-e] g[] k[90:k-l]", "h", "kk"), "nothing");
+    }
+
+    #[test]
+    fn the_guard_with_most_garbage_is_merged_if_space_is_short() {
+        assert_eq!(picked("-[60~20,60] m[90~30]"), "nothing", "160 of 210 bytes are live");
+        assert_eq!(picked("-[60~50,60] m[60~40,60]"), "-..m [60,60] Reached whole into [1]");
+        assert_eq!(picked("-[60~40,60] m[60~50,60]"), "m..- [60,60] Reached whole into [2]");
+        let above = "-[9~9,9~9:a-c,9:b-e] g[1]\n -[9] c[9] g[8] k[9]";
+        assert_eq!(picked(above), "-..g [9,9,9] Deeper at c into [3, 4]");
     }
 
     #[test]

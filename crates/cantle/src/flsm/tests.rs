@@ -5,6 +5,7 @@ use crate::layout::options::FlsmOptions;
 use crate::layout::stats::{FlsmStats, LayoutStats};
 use crate::lsm::keyspace::Lsm;
 use crate::lsm::shape::Shape;
+use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::sync::random::Rng;
 use crate::vfs::{CrashPlan, MemVfs, OpenMode, Vfs};
@@ -271,8 +272,8 @@ fn threads_that_write_while_generations_change_lose_nothing() {
             });
         }
     });
-    assert!(stats(&db).generations_sealed > 10, "{:?}", stats(&db));
     lsm_of(&db).settle_for_test().unwrap();
+    assert!(stats(&db).generations_sealed > 10, "{:?}", stats(&db));
     assert_eq!(db.range(..).count(), 1000);
     for (key, value) in all(db.range(..)) {
         assert!(value[..] >= 1250u64.to_be_bytes()[..], "{key:?}: {value:?}");
@@ -463,4 +464,25 @@ fn a_range_delete_reaches_the_last_level() {
     drop(snapshot);
     db.compact_range(..).unwrap();
     assert_eq!((db.range(..).count(), db.verify().unwrap().entries), (2001, 2001));
+}
+
+/// The values that are overwritten stay where they are until they take too much space.
+#[test]
+fn rounds_of_overwrites_take_no_more_space_than_the_bound() {
+    let disk = MemVfs::without_history();
+    let layout = FlsmOptions::new().generation_bytes(64 << 10).guard_bytes(256 << 10);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout));
+    let (keys, mut most) = (4000u64, 0.0f64);
+    for round in 0..8 {
+        for number in 0..keys {
+            db.put(key(number * 7919 % keys), value(number + round, 1000)).unwrap();
+        }
+        lsm_of(&db).settle_for_test().unwrap();
+        let tables: u64 = lsm_of(&db).view().tables().map(Run::bytes).sum();
+        most = most.max(tables as f64 / (keys * 1009) as f64);
+    }
+    // The sample is small.
+    assert!(most > 1.1 && most < 1.7, "{most} times");
+    let stats = db.own().layout.stats();
+    assert!(stats.live_bytes > keys * 900 && stats.live_bytes < keys * 1250, "{}", stats.live_bytes);
 }

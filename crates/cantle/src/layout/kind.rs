@@ -65,8 +65,8 @@ impl LayoutKind {
                 shares_logs: false,
             },
             Self::Flsm => Capabilities {
-                frees_space: false,
-                bounds_memory: false,
+                frees_space: true,
+                bounds_memory: true,
                 loads_ranges: false,
                 shares_logs: true,
             },

@@ -69,6 +69,9 @@ pub(super) struct Jobs {
     /// True while a merge is submitted or runs.
     pub is_merging: AtomicBool,
     pub ticks: AtomicU64,
+    /// Number of writes at the last tick, and the number of ticks since it changed.
+    pub writes: AtomicU64,
+    pub idle_ticks: AtomicU64,
     /// After a merge that failed, none is tried before this tick.
     pub pause: AtomicU64,
     /// The same for the creation of a log, and for indexing one.

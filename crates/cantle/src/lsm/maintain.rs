@@ -8,6 +8,7 @@ use crate::layout::{Pressure, Upkeep};
 use crate::maintenance::Class;
 use crate::run::run::Run;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ const LOGS_KEPT: usize = 8;
 const LOGS_MOST: usize = 64;
 /// Ticks between a job that failed and the next attempt: about a third of a second.
 pub(super) const PAUSE_TICKS: u64 = 16;
+/// Ticks without a write after which a keyspace counts as idle: about two seconds.
+const IDLE_TICKS: u64 = 100;
 /// Bytes per second that a merge is assumed to read before one was measured.
 const SPEED_GUESS: u64 = 100_000_000;
 
@@ -49,7 +52,8 @@ impl<S: Shape> Lsm<S> {
         let ripe = self.ripe_logs(view);
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
-        bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX
+        let is_left = !ripe.is_empty() && self.is_to_be_compressed();
+        bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
     }
 
     /// True if a merge is due.
@@ -66,6 +70,10 @@ impl<S: Shape> Lsm<S> {
         if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
+        self.count_idle_ticks();
+        if self.is_to_be_compressed() && view.active.is_some() {
+            self.rotation.seal_active();
+        }
         self.seal_for_memory(&view);
         if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
@@ -73,6 +81,21 @@ impl<S: Shape> Lsm<S> {
         if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) {
             self.submit_merge();
         }
+    }
+
+    fn count_idle_ticks(&self) {
+        let writes = self.counters.peek().map_or(0, |counters| counters.writes.get());
+        match self.jobs.writes.swap(writes, Relaxed) == writes {
+            true => self.jobs.idle_ticks.fetch_add(1, Relaxed),
+            false => self.jobs.idle_ticks.swap(0, Relaxed),
+        };
+    }
+
+    /// True if what is in logs takes more space than it need, and nobody writes: logs are not
+    /// compressed.
+    fn is_to_be_compressed(&self) -> bool {
+        self.jobs.idle_ticks.load(Relaxed) >= IDLE_TICKS
+            && self.env.options().compression != Compression::None
     }
 
     /// Seals the active generation if memtables take more memory than they may: a log that is indexed

@@ -4,6 +4,7 @@
 //! The inputs are sealed, so a merge blocks nobody. One edit of the manifest replaces them. After a
 //! power loss before the next checkpoint the inputs are used; they are held until that checkpoint.
 
+use super::hidden::Sample;
 use super::keyspace::Lsm;
 use super::maintain::SHORT_FRACTION;
 use super::shape::{Cuts, Job, Logs, Move, Piece, Placed, Shape};
@@ -13,7 +14,7 @@ use crate::log::shared::SharedLog;
 use crate::manifest;
 use crate::mvcc::Keep;
 use crate::run::merged::Merged;
-use crate::run::retain::keep_versions;
+use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::run::writer::{KeptEntry, Output};
@@ -175,7 +176,8 @@ impl<S: Shape> Lsm<S> {
                 pieces => log.part(piece.span.clone(), log.bytes() / pieces as u64),
             };
             let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
-            let placed = self.merge_piece(piece, &RunStack { files }, &keep, &mut grant, trigger);
+            let stack = RunStack { files };
+            let placed = self.merge_piece((view, piece), &stack, &keep, &mut grant, trigger);
             written.pieces.push(placed.map_err(|error| substrate.checked(error))?);
         }
         // The output's space is counted by the file system now.
@@ -196,7 +198,7 @@ impl<S: Shape> Lsm<S> {
     /// The output of one piece.
     fn merge_piece(
         &self,
-        piece: &Piece,
+        (view, piece): (&View<S>, &Piece),
         stack: &RunStack,
         keep: &Keep,
         grant: &mut Grant<'_>,
@@ -211,6 +213,7 @@ impl<S: Shape> Lsm<S> {
             Cuts::Near(bytes) => (*bytes, &[][..]),
             Cuts::At(starts) => (UNCUT_BYTES, &starts[..]),
         };
+        let mut sample = Sample::default();
         for group in 0..=starts.len() {
             let mut output = Output::new(env, versions, target_bytes, grant);
             while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
@@ -219,9 +222,13 @@ impl<S: Shape> Lsm<S> {
                 }
                 self.check_wanted(trigger)?;
                 let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
-                if !kept.is_empty() {
-                    output.add(kept.iter().map(KeptEntry::content))?;
+                if kept.is_empty() {
+                    continue;
                 }
+                if piece.bottom == Bottom::Deeper && sample.takes(&kept) {
+                    output.note_hidden(sample.hidden(env, view, piece, &key));
+                }
+                output.add(kept.iter().map(KeptEntry::content))?;
             }
             let outputs = output.finish()?;
             placed.pieces[0].extend(outputs.into_iter().map(|output| Placed { group, output }));

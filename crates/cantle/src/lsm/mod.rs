@@ -35,6 +35,7 @@
 
 pub mod areas;
 pub mod generation;
+mod hidden;
 pub mod keyspace;
 pub mod layout;
 pub mod maintain;

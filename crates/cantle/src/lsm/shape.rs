@@ -58,6 +58,9 @@ pub struct Rules {
     pub runs_max: usize,
     /// Bytes of logs that are merged at once, usually.
     pub level0_bytes: u64,
+    /// Bytes of tables for each byte that is not garbage, beyond which tables are merged to free
+    /// space.
+    pub space_amplification: f64,
     /// The oldest version that an open snapshot reads. An entry that only older snapshots saw can go.
     pub oldest_snapshot: u64,
 }

@@ -150,7 +150,12 @@ fn get_in_log(
 /// The newest entry and the newest range delete, as of one moment: a batch may hold both, in either
 /// order, and may be committed at any time. Searches again if a range delete became visible
 /// meanwhile.
-fn get_in_memory(env: &RunEnv, memory: &MemoryPart, key: &[u8], at: u64) -> (Option<MemoryValue>, Option<u64>) {
+fn get_in_memory(
+    env: &RunEnv,
+    memory: &MemoryPart,
+    key: &[u8],
+    at: u64,
+) -> (Option<MemoryValue>, Option<u64>) {
     let tombstone = || newest_tombstone(env, &memory.tombstones(), key, at);
     let mut before = tombstone();
     loop {

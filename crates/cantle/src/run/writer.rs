@@ -73,6 +73,8 @@ pub struct Output<'a> {
     /// Start of the next table.
     start: Option<Bytes>,
     last_key: Option<Vec<u8>>,
+    /// Bytes of older runs that the present table is estimated to hide.
+    hidden_bytes: u64,
     held: Held<'a>,
 }
 
@@ -103,6 +105,7 @@ impl<'a> Output<'a> {
             current: None,
             start: None,
             last_key: None,
+            hidden_bytes: 0,
             held: Held::new(&env.memory.held),
         }
     }
@@ -124,6 +127,12 @@ impl<'a> Output<'a> {
         }
         self.held.push(entries);
         if written + self.held.bytes() >= most_bytes(self.target_bytes) { self.cut(written) } else { Ok(()) }
+    }
+
+    /// Notes that entries which were added hide this many bytes of older runs, by an estimate. They
+    /// count as garbage of the table.
+    pub fn note_hidden(&mut self, bytes: u64) {
+        self.hidden_bytes = self.hidden_bytes.saturating_add(bytes);
     }
 
     /// Writes what is held back and ends the last table.
@@ -217,7 +226,7 @@ impl<'a> Output<'a> {
         let table = Arc::new(TableHandle {
             file,
             user_bytes: meta.user_bytes,
-            stale_bytes,
+            stale_bytes: stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes)),
             large_bytes,
             entries: meta.entries,
             pinned_below: if stale_bytes > 0 { self.pinned_below } else { 0 },

@@ -231,7 +231,9 @@ impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> EntryCursor for MemoryCursor<F
         self.current().map_or(0, |entry| entry.place().offset)
     }
     fn value(&mut self) -> Result<Bytes> {
-        let Some(entry) = self.current().filter(|entry| entry.kind() == Kind::Put) else { return Ok(Bytes::new()) };
+        let Some(entry) = self.current().filter(|entry| entry.kind() == Kind::Put) else {
+            return Ok(Bytes::new());
+        };
         if let Some(value) = entry.value() {
             return Ok(Bytes::copy_from_slice(value));
         }

@@ -1,0 +1,77 @@
+//! An estimate of the garbage that a merge makes: entries of older runs that its output hides.
+//!
+//! The filters of the older runs tell it for some of the keys. A key in about 64 KiB of the output
+//! is looked up, so a long value always is.
+
+use super::shape::{Piece, Shape};
+use super::view::View;
+use crate::filter::bloom;
+use crate::run::env::RunEnv;
+use crate::run::run::{Run, Source};
+use crate::run::writer::KeptEntry;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::table::TableGet;
+use crate::types::error::Result;
+
+/// Bytes and entries of an output for each key that is looked up.
+const STEP_BYTES: u64 = 64 << 10;
+const STEP_KEYS: u64 = 256;
+
+/// The keys of an output since the last one that was looked up.
+#[derive(Default)]
+pub(super) struct Sample {
+    bytes: u64,
+    keys: u64,
+}
+
+impl Sample {
+    /// Counts the versions of a key; true if it is to be looked up.
+    pub fn takes(&mut self, kept: &[KeptEntry]) -> bool {
+        self.keys += 1;
+        self.bytes += kept.iter().map(|entry| (entry.key.len() + entry.value.len()) as u64).sum::<u64>();
+        self.bytes >= STEP_BYTES || self.keys >= STEP_KEYS
+    }
+
+    /// Bytes of older runs that the keys since the last one are estimated to hide.
+    pub fn hidden<S: Shape>(&mut self, env: &RunEnv, view: &View<S>, piece: &Piece, key: &[u8]) -> u64 {
+        let keys = std::mem::take(self).keys;
+        let runs: Vec<&Run> = view.shape.runs_at(&env.order, key).collect();
+        let is_input = |run: &&Run| piece.tables.iter().any(|input| input.file().id == run.file().id);
+        let older = runs.iter().rposition(is_input).map_or(0, |last| last + 1);
+        let hash = bloom::hash(key);
+        let has_key = |run: &&&Run| {
+            // A file that cannot be read is reported by those who need it.
+            run.span.contains(&env.order, key) && may_contain(env, run, key, hash).unwrap_or(false)
+        };
+        runs[older..].iter().find(has_key).map_or(0, |run| keys * pair_bytes(run))
+    }
+}
+
+fn may_contain(env: &RunEnv, run: &Run, key: &[u8], hash: u64) -> Result<bool> {
+    match &run.source {
+        Source::Table(table) => {
+            let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
+            if table.has_filter() {
+                return table.may_contain(hash);
+            }
+            Ok(matches!(table.get(key, hash, u64::MAX, &|_| true)?, TableGet::Found { .. }))
+        }
+        Source::Log(segment) => {
+            let parts = segment.parts(env)?;
+            for part in &parts.indexed {
+                if !part.lacks(&env.order, key) && segment.may_contain(env, &parts.header, part, hash)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// The usual length of a pair of a run, in bytes.
+fn pair_bytes(run: &Run) -> u64 {
+    match &run.source {
+        Source::Table(table) => table.user_bytes / table.entries.max(1),
+        Source::Log(segment) => segment.user_bytes.load(Relaxed) / segment.puts.load(Relaxed).max(1),
+    }
+}
