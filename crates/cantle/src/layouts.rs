@@ -8,7 +8,6 @@ use crate::types::error::{Error, Result};
 
 static FACTORIES: &[&dyn LayoutFactory] = &[
     &crate::chunk::factory::Chunk,
-    #[cfg(feature = "labs")]
     &crate::flsm::factory::Flsm,
     #[cfg(feature = "labs")]
     &crate::tiny::factory::Tiny,

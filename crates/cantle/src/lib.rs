@@ -125,7 +125,6 @@ mod chunk;
 mod db;
 mod files;
 mod filter;
-#[cfg(feature = "labs")]
 mod flsm;
 mod format;
 mod journal;
@@ -133,7 +132,6 @@ pub mod key;
 mod layout;
 mod layouts;
 mod log;
-#[cfg(feature = "labs")]
 mod lsm;
 mod maintenance;
 mod manifest;
@@ -166,7 +164,7 @@ pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, T
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use layout::kind::LayoutKind;
-pub use layout::options::{ChunkOptions, LayoutOptions};
+pub use layout::options::{ChunkOptions, FlsmOptions, LayoutOptions};
 pub use layout::stats::Report;
 pub use typed::TypedKeyspace;
 pub use types::error::{Attempt, Error, Result};

@@ -11,9 +11,9 @@ pub enum LayoutKind {
     /// and hot ranges; the best all-rounder.
     #[default]
     Chunk,
-    /// PebblesDB: levels of guards, to which merges append fragments. Not complete yet.
-    #[cfg(feature = "labs")]
-    #[doc(hidden)]
+    /// PebblesDB, a fragmented log-structured merge tree: the tables of a level lie in guards, and a
+    /// merge appends tables to the guards of the next level without rewriting theirs. For small
+    /// records that are written in random order and data much larger than memory.
     Flsm,
     /// A sorted map rebuilt from logs. The labs test with it that layouts are exchangeable.
     #[cfg(feature = "labs")]
@@ -25,7 +25,6 @@ impl LayoutKind {
     /// Every layout.
     pub const ALL: &[Self] = &[
         Self::Chunk,
-        #[cfg(feature = "labs")]
         Self::Flsm,
         #[cfg(feature = "labs")]
         Self::Tiny,
@@ -35,7 +34,6 @@ impl LayoutKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Chunk => "chunk",
-            #[cfg(feature = "labs")]
             Self::Flsm => "flsm",
             #[cfg(feature = "labs")]
             Self::Tiny => "tiny",
@@ -46,7 +44,6 @@ impl LayoutKind {
     pub fn regions(self) -> &'static str {
         match self {
             Self::Chunk => "chunks",
-            #[cfg(feature = "labs")]
             Self::Flsm => "guards",
             #[cfg(feature = "labs")]
             Self::Tiny => "ranges",
@@ -83,7 +80,6 @@ impl LayoutKind {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Chunk => 1,
-            #[cfg(feature = "labs")]
             Self::Flsm => 2,
             #[cfg(feature = "labs")]
             Self::Tiny => 255,

@@ -35,6 +35,7 @@
 //! announcement, and a snapshot between the two would see *W* alone.)
 
 pub mod factory;
+mod flsm_options;
 pub mod kind;
 pub mod options;
 pub mod stats;

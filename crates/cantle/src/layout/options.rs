@@ -1,5 +1,6 @@
 //! Options of each layout: plain data that imports nothing of the layouts.
 
+pub use super::flsm_options::FlsmOptions;
 use super::kind::LayoutKind;
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
@@ -21,8 +22,6 @@ pub enum LayoutOptions {
     /// EvenDB/YoDB.
     Chunk(ChunkOptions),
     /// PebblesDB.
-    #[cfg(feature = "labs")]
-    #[doc(hidden)]
     Flsm(FlsmOptions),
     /// The layout of the labs, without options.
     #[cfg(feature = "labs")]
@@ -35,7 +34,6 @@ impl LayoutOptions {
     pub fn kind(&self) -> LayoutKind {
         match self {
             Self::Chunk(_) => LayoutKind::Chunk,
-            #[cfg(feature = "labs")]
             Self::Flsm(_) => LayoutKind::Flsm,
             #[cfg(feature = "labs")]
             Self::Tiny => LayoutKind::Tiny,
@@ -46,7 +44,6 @@ impl LayoutOptions {
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Chunk(options) => options.check(),
-            #[cfg(feature = "labs")]
             Self::Flsm(options) => options.check(),
             #[cfg(feature = "labs")]
             Self::Tiny => Ok(()),
@@ -59,7 +56,6 @@ impl LayoutOptions {
     pub fn as_published(kind: LayoutKind) -> Self {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::as_published()),
-            #[cfg(feature = "labs")]
             LayoutKind::Flsm => Self::Flsm(FlsmOptions::default()),
             #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
@@ -70,17 +66,19 @@ impl LayoutOptions {
     pub(crate) fn of_chunk(self) -> Option<ChunkOptions> {
         match self {
             Self::Chunk(options) => Some(options),
+            Self::Flsm(_) => None,
             #[cfg(feature = "labs")]
-            Self::Flsm(_) | Self::Tiny => None,
+            Self::Tiny => None,
         }
     }
 
     /// The options of `flsm`, if that is the layout.
-    #[cfg(feature = "labs")]
     pub(crate) fn of_flsm(&self) -> Option<FlsmOptions> {
         match self {
             Self::Flsm(options) => Some(options.clone()),
-            Self::Chunk(_) | Self::Tiny => None,
+            Self::Chunk(_) => None,
+            #[cfg(feature = "labs")]
+            Self::Tiny => None,
         }
     }
 
@@ -88,7 +86,6 @@ impl LayoutOptions {
     pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
         match &mut self {
             Self::Chunk(options) => options.set(name, value)?,
-            #[cfg(feature = "labs")]
             Self::Flsm(options) => options.set(name, value)?,
             #[cfg(feature = "labs")]
             Self::Tiny => return Err(unknown(LayoutKind::Tiny, name, &[])),
@@ -107,7 +104,6 @@ impl From<LayoutKind> for LayoutOptions {
     fn from(kind: LayoutKind) -> Self {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::default()),
-            #[cfg(feature = "labs")]
             LayoutKind::Flsm => Self::Flsm(FlsmOptions::default()),
             #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
@@ -121,7 +117,6 @@ impl From<ChunkOptions> for LayoutOptions {
     }
 }
 
-#[cfg(feature = "labs")]
 impl From<FlsmOptions> for LayoutOptions {
     fn from(options: FlsmOptions) -> Self {
         Self::Flsm(options)
@@ -147,11 +142,11 @@ impl FromStr for LayoutOptions {
     }
 }
 
-fn parse<T: FromStr<Err: Display>>(name: &str, value: &str) -> Result<T> {
+pub(super) fn parse<T: FromStr<Err: Display>>(name: &str, value: &str) -> Result<T> {
     value.parse().map_err(|error| Error::InvalidArgument(format!("{name}={value}: {error}")))
 }
 
-fn bytes(name: &str, value: &str) -> Result<u64> {
+pub(super) fn bytes(name: &str, value: &str) -> Result<u64> {
     const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)];
     let (number, unit) = UNITS
         .iter()
@@ -161,7 +156,7 @@ fn bytes(name: &str, value: &str) -> Result<u64> {
     bytes.ok_or_else(|| Error::InvalidArgument(format!("{name}={value}: the number is too large")))
 }
 
-fn switch(name: &str, value: &str) -> Result<bool> {
+pub(super) fn switch(name: &str, value: &str) -> Result<bool> {
     match value {
         "true" | "on" => Ok(true),
         "false" | "off" => Ok(false),
@@ -169,7 +164,7 @@ fn switch(name: &str, value: &str) -> Result<bool> {
     }
 }
 
-fn unknown(layout: LayoutKind, name: &str, known: &[&str]) -> Error {
+pub(super) fn unknown(layout: LayoutKind, name: &str, known: &[&str]) -> Error {
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Error::InvalidArgument(format!("layout {layout} has no option {name:?}; its options: {known}"))
 }
@@ -333,84 +328,6 @@ impl ChunkOptions {
         }
         if self.log_bytes.is_some_and(|bytes| bytes < Self::LOG_BYTES_MIN) {
             return invalid("log_bytes is below 4 KiB".into());
-        }
-        Ok(())
-    }
-}
-
-/// Options of the layout `flsm` (PebblesDB).
-#[cfg(feature = "labs")]
-#[doc(hidden)]
-#[derive(Debug, Clone, PartialEq)]
-pub struct FlsmOptions {
-    pub(crate) generation_bytes: Option<u64>,
-    pub(crate) guard_bytes: u64,
-    pub(crate) max_sstables_per_guard: u32,
-}
-
-#[cfg(feature = "labs")]
-impl Default for FlsmOptions {
-    fn default() -> Self {
-        Self { generation_bytes: None, guard_bytes: 16 << 20, max_sstables_per_guard: 6 }
-    }
-}
-
-#[cfg(feature = "labs")]
-impl FlsmOptions {
-    const NAMES: &[&str] = &["generation_bytes", "guard_bytes", "max_sstables_per_guard"];
-    const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
-    const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
-    const MAX_SSTABLES_PER_GUARD: RangeInclusive<u32> = 1..=64;
-
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The length in bytes at which a log is full, and the next one begins; 4 KiB to 1 GiB. Default:
-    /// a 24th of the memory budget, from 1 to 16 MiB.
-    pub fn generation_bytes(mut self, bytes: u64) -> Self {
-        self.generation_bytes = Some(bytes);
-        self
-    }
-
-    /// The target length in bytes of the tables of the last level, and so of its guards; 4 KiB to
-    /// 1 GiB. Default: 16 MiB.
-    pub fn guard_bytes(mut self, bytes: u64) -> Self {
-        self.guard_bytes = bytes;
-        self
-    }
-
-    /// The maximum number of tables of a guard before some of them are merged (PebblesDB §3.5); 1 to
-    /// 64. Default: 6. Fewer make reads faster, more make writes cheaper.
-    pub fn max_sstables_per_guard(mut self, tables: u32) -> Self {
-        self.max_sstables_per_guard = tables;
-        self
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "generation_bytes" => self.generation_bytes = Some(bytes(name, value)?),
-            "guard_bytes" => self.guard_bytes = bytes(name, value)?,
-            "max_sstables_per_guard" => self.max_sstables_per_guard = parse(name, value)?,
-            _ => return Err(unknown(LayoutKind::Flsm, name, Self::NAMES)),
-        }
-        Ok(())
-    }
-
-    fn check(&self) -> Result<()> {
-        let invalid = |what: String| Err(Error::InvalidArgument(what));
-        if let Some(bytes) = self.generation_bytes.filter(|bytes| !Self::GENERATION_BYTES.contains(bytes)) {
-            return invalid(format!("generation_bytes of {bytes} is outside 4 KiB to 1 GiB"));
-        }
-        if !Self::GUARD_BYTES.contains(&self.guard_bytes) {
-            return invalid(format!("guard_bytes of {} is outside 4 KiB to 1 GiB", self.guard_bytes));
-        }
-        if !Self::MAX_SSTABLES_PER_GUARD.contains(&self.max_sstables_per_guard) {
-            return invalid(format!(
-                "max_sstables_per_guard of {} is outside 1 to 64",
-                self.max_sstables_per_guard
-            ));
         }
         Ok(())
     }

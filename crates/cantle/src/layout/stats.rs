@@ -50,7 +50,7 @@ pub struct KeyspaceStats {
     pub name: String,
     /// The keyspace's layout.
     pub layout: LayoutKind,
-    /// Number of key ranges that the layout manages: chunks of `chunk`.
+    /// Number of key ranges that the layout manages: chunks of `chunk`, guards of all levels of `flsm`.
     pub regions: u64,
     /// Bytes of sorted tables.
     pub table_bytes: u64,
@@ -115,8 +115,19 @@ impl KeyspaceStats {
     pub fn chunk(&self) -> Option<&ChunkStats> {
         match &self.of_layout {
             LayoutStats::Chunk(stats) => Some(stats),
+            LayoutStats::Flsm(_) => None,
             #[cfg(feature = "labs")]
-            LayoutStats::Flsm(_) | LayoutStats::Tiny => None,
+            LayoutStats::Tiny => None,
+        }
+    }
+
+    /// Statistics of the layout `flsm`, if it is the keyspace's layout.
+    pub fn flsm(&self) -> Option<&FlsmStats> {
+        match &self.of_layout {
+            LayoutStats::Flsm(stats) => Some(stats),
+            LayoutStats::Chunk(_) => None,
+            #[cfg(feature = "labs")]
+            LayoutStats::Tiny => None,
         }
     }
 
@@ -134,8 +145,6 @@ pub enum LayoutStats {
     /// EvenDB/YoDB.
     Chunk(ChunkStats),
     /// PebblesDB.
-    #[cfg(feature = "labs")]
-    #[doc(hidden)]
     Flsm(FlsmStats),
     /// The labs' layout has no statistics of its own.
     #[cfg(feature = "labs")]
@@ -195,9 +204,7 @@ pub struct ChunkStats {
     pub chunks_dropped: u64,
 }
 
-/// Counters and sizes of a keyspace in the layout `flsm`.
-#[cfg(feature = "labs")]
-#[doc(hidden)]
+/// Counters and sizes of a keyspace in the layout `flsm`. Counters begin at 0 when the store is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -206,11 +213,11 @@ pub struct FlsmStats {
     pub generation_bytes: u64,
     /// Number of generations whose index was written to disk, since opening.
     pub generations_sealed: u64,
-    /// Number of logs in level 0.
+    /// Number of logs in level 0. A get may have to search each of them.
     pub level0_logs: u64,
-    /// Number of levels below level 0.
+    /// Number of levels below level 0. A get searches one guard of each.
     pub levels: u64,
-    /// Number of guards without a table.
+    /// Number of guards without a table (PebblesDB §3.3).
     pub guards_empty: u64,
     /// Number of tables of the guard that has most of them.
     pub guard_tables_most: u64,
@@ -224,7 +231,8 @@ pub struct FlsmStats {
     pub tables_moved: u64,
 }
 
-/// One key range of a keyspace that its layout manages: a chunk of `chunk`.
+/// One key range of a keyspace that its layout manages: a chunk of `chunk`, a guard or the whole level
+/// 0 of `flsm`.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -15,7 +15,6 @@ pub mod op;
 pub mod read;
 pub mod salvage;
 pub mod segment;
-#[cfg_attr(not(any(test, feature = "labs")), expect(dead_code, reason = "layouts to come write so"))]
 pub mod shared;
 pub mod tail;
 #[cfg(test)]

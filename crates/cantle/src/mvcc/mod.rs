@@ -72,7 +72,6 @@ mod batches;
 pub mod clock;
 pub mod commit;
 pub mod keep;
-#[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
 pub mod key_locks;
 pub mod pending;
 pub mod range_index;

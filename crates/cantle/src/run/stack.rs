@@ -60,7 +60,6 @@ impl StackSizes {
     }
 
     /// Estimated number of puts that are not garbage.
-    #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come count so"))]
     pub fn live_pairs(&self) -> u64 {
         (self.entries as f64 * (self.live_bytes() as f64 / self.user_bytes.max(1) as f64)) as u64
     }

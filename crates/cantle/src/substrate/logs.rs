@@ -51,7 +51,6 @@ impl Substrate {
 
     /// Creates an empty log to which several writers may append. The next checkpoint syncs the
     /// appended records.
-    #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
     pub fn create_shared_log(
         self: &Arc<Self>,
         env: &LogEnv,
@@ -75,7 +74,6 @@ impl Substrate {
     ///
     /// `ReadOnly` if a failure may have left a batch in the log that is perhaps committed: an index
     /// could take its place. Errors of the journal's sync and of the write.
-    #[cfg_attr(not(feature = "labs"), expect(dead_code, reason = "layouts to come write so"))]
     pub fn seal_shared_log(&self, env: &LogEnv, log: &SharedLog) -> Result<()> {
         self.health.check_sound()?;
         self.journal.wait_durable().map_err(|error| self.sync_failed(error))?;
