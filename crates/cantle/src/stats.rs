@@ -7,7 +7,7 @@
 //! Stats
 //! ├─ keyspaces: KeyspaceStats for each     sizes of files, live data, bytes written, gets
 //! │    ├─ gets_served, get_times           the places that served gets: GetsServed, GetTimes
-//! │    └─ of_layout: LayoutStats           the keyspace's layout: ChunkStats, FlsmStats
+//! │    └─ of_layout: LayoutStats           the keyspace's layout: ChunkStats; FlsmStats with LevelStats
 //! ├─ memory: MemoryStats                   the budget, with a MemoryAccount for each purpose
 //! └─ maintenance: MaintenanceStats         background work, with JobStats for each class
 //! ```
@@ -39,6 +39,6 @@
 pub use crate::budget::{MemoryAccount, MemoryStats};
 pub use crate::db::Stats;
 pub use crate::layout::stats::{
-    ChunkStats, FlsmStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, RegionInfo,
+    ChunkStats, FlsmStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, LevelStats, RegionInfo,
 };
 pub use crate::maintenance::{JobStats, MaintenanceStats};

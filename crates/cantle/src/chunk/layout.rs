@@ -81,6 +81,7 @@ impl Layout for Chunks {
                     as u32,
                 resident_bytes: chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes()),
                 heat: chunk.heat() as f64,
+                read_debt: chunk.read_debt(),
             }
         };
         view.iter().map(|(_, chunk)| info(chunk)).collect()

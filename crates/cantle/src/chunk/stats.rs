@@ -112,6 +112,7 @@ impl Chunks {
             scan_log_reads: of(&runs.scan_log_reads),
             filter_skips: of(&runs.filter_skips),
             parts_passed_over: of(&logs.parts_passed_over),
+            get_runs: of(&runs.get_runs),
             filter_false_positives: of(&runs.filter_false_positives),
             edits_refused: of(&counters.edits_refused),
             log_batches: of(&logs.log_batches),

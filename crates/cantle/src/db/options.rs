@@ -70,6 +70,30 @@ impl KeyspaceOptions {
     /// the options of one layout, such as [`ChunkOptions`](crate::ChunkOptions), or
     /// [`LayoutOptions`] that were parsed from text. Default: [`LayoutKind::Chunk`] for a new
     /// keyspace, and the existing layout for an existing one, each with its default options.
+    /// The page `docs/layouts.md` compares the layouts.
+    ///
+    /// ```
+    /// use cantle::{Db, FlsmOptions, KeyspaceOptions, LayoutKind, LayoutOptions};
+    /// # fn main() -> cantle::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = Db::open(dir.path().join("store"))?; // the default keyspace is in the layout chunk
+    ///
+    /// // By its name alone, with options, and by text.
+    /// let events = db.keyspace_with("events", KeyspaceOptions::new().layout(LayoutKind::Flsm))?;
+    /// let flsm = FlsmOptions::new().max_sstables_per_guard(3);
+    /// let users = db.keyspace_with("users", KeyspaceOptions::new().layout(flsm))?;
+    /// let text: LayoutOptions = "flsm:guard_bytes=8MiB".parse()?;
+    /// let edges = db.keyspace_with("edges", KeyspaceOptions::new().layout(text))?;
+    ///
+    /// assert_eq!(db.layout(), LayoutKind::Chunk);
+    /// for keyspace in [&events, &users, &edges] {
+    ///     assert_eq!(keyspace.layout(), LayoutKind::Flsm);
+    ///     keyspace.put("key", "value")?;
+    /// }
+    /// // A keyspace keeps the layout that it was created with.
+    /// assert!(db.keyspace_with("events", KeyspaceOptions::new().layout(LayoutKind::Chunk)).is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn layout(mut self, layout: impl Into<LayoutOptions>) -> Self {
         self.layout = Some(layout.into());
         self

@@ -46,11 +46,12 @@ pub struct Stats {
     pub write_buffer_records: u64,
     /// Number of bytes that drains of the write buffer moved to logs.
     pub write_buffer_bytes: u64,
-    /// Number of times that a writer was slowed down.
+    /// Number of times that the brake slowed a writer down because maintenance was behind. Waits for
+    /// locks, for memory and for the device are not counted here: they are part of `write_longest`.
     pub write_delays: u64,
-    /// Total time by which writers were slowed down.
+    /// Total time by which the brake slowed writers down.
     pub write_delay_total: Duration,
-    /// Duration of the longest write.
+    /// Duration of the longest write, whatever it waited for.
     pub write_longest: Duration,
     /// Number of transactions committed since opening.
     pub transactions_committed: u64,

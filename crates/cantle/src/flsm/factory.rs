@@ -81,6 +81,9 @@ impl Named for Levels {
             merged_bytes: of(|counters| &counters.merged_bytes),
             logs_adopted: of(|counters| &counters.logs_adopted),
             tables_moved: of(|counters| &counters.tables_moved),
+            seeks: of(|counters| &counters.seeks),
+            seek_runs: of(|counters| &counters.seek_runs),
+            by_level: lsm.level_stats(),
         });
     }
 }

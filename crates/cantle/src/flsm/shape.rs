@@ -38,7 +38,12 @@ impl Shape for Levels {
     }
 
     fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.guards().map(|guard| Group { level: guard.level, span: &guard.span, runs: &guard.runs })
+        self.guards().map(|guard| Group {
+            level: guard.level,
+            span: &guard.span,
+            runs: &guard.runs,
+            debt: guard.debt.load(Relaxed),
+        })
     }
 
     /// Each run beside the first costs a seek [`RUN_COST`] entries.

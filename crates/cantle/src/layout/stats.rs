@@ -88,6 +88,9 @@ pub struct KeyspaceStats {
     /// Number of reads of log files by ranges and cursors since opening. Adjacent records are read
     /// together; records in memory are not counted.
     pub scan_log_reads: u64,
+    /// Number of logs and tables that gets asked for their key, including those that a Bloom filter
+    /// then excluded. Gets served from a munk or the row cache ask none.
+    pub get_runs: u64,
     /// Log parts and tables that a Bloom filter excluded from a get.
     pub filter_skips: u64,
     /// Number of times that gets and scans skipped a part of a log because its smallest and
@@ -229,6 +232,33 @@ pub struct FlsmStats {
     pub logs_adopted: u64,
     /// Number of tables that moved to the next level as they are, since opening.
     pub tables_moved: u64,
+    /// Number of seeks by ranges and cursors since opening: one at the first pair, and one for each
+    /// further stretch between two guards that they walk into.
+    pub seeks: u64,
+    /// Number of logs and tables that those seeks merged. Divided by `seeks` it is the cost of a seek
+    /// (PebblesDB §3.7).
+    pub seek_runs: u64,
+    /// The levels below level 0, the first one first.
+    pub by_level: Vec<LevelStats>,
+}
+
+/// Counters and sizes of one level of the layout `flsm`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// Number of the level, from 1. The one with the highest number is the last.
+    pub level: u32,
+    /// Number of guards (PebblesDB §3.1).
+    pub guards: u64,
+    /// Number of tables. A table that several guards share counts in each.
+    pub tables: u64,
+    /// Bytes of tables. A shared table counts with the share of each guard.
+    pub table_bytes: u64,
+    /// Bytes of tables that merges wrote into this level since opening. Divided by
+    /// [`user_bytes_written`](KeyspaceStats::user_bytes_written) this is the level's part of the write
+    /// amplification. A level that is added or removed leaves the counts with the numbers.
+    pub table_bytes_written: u64,
 }
 
 /// One key range of a keyspace that its layout manages: a chunk of `chunk`, a guard or the whole level
@@ -255,6 +285,10 @@ pub struct RegionInfo {
     pub resident_bytes: u64,
     /// Decayed count of recent accesses.
     pub heat: f64,
+    /// Cost of reads since the region was last merged or rebalanced, in entries that they passed over.
+    /// Merging the region would have saved it. Maintenance merges a region whose debt exceeds the
+    /// cost of a merge.
+    pub read_debt: u64,
 }
 
 /// Findings of `verify`.

@@ -43,6 +43,8 @@ impl<S: Shape> Stretches<S> {
         let view = self.lsm.rotation.view.load_full();
         let stretch = stretch_of(&view.shape, self.order());
         let stack = view.stack_of(self.order(), &stretch);
+        self.lsm.counters.seeks.add(1);
+        self.lsm.counters.seek_runs.add(stack.files.len() as u64);
         let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
         Ok(OpenStretch {
             span: stretch.span,

@@ -2,6 +2,7 @@
 
 use super::rotation::Rotation;
 use super::shape::{Rules, Shape};
+use super::state::LEVELS_MAX;
 use super::view::View;
 use crate::filter::bloom;
 use crate::log::shared::SharedLog;
@@ -31,6 +32,10 @@ pub struct Counters {
     pub merged_bytes: Counter,
     pub logs_adopted: Counter,
     pub tables_moved: Counter,
+    pub seeks: Counter,
+    pub seek_runs: Counter,
+    /// Bytes of tables that merges wrote into each level, from level 1 on.
+    pub level_bytes_written: [Counter; LEVELS_MAX as usize],
     pub edits_refused: Counter,
 }
 

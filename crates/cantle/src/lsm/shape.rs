@@ -71,6 +71,8 @@ pub struct Group<'a> {
     pub span: &'a Span,
     /// Newest first.
     pub runs: &'a [Run],
+    /// Sum of the entries that reads of the group owe ([`Shape::owe`]).
+    pub debt: u64,
 }
 
 /// Number of runs that a read of one key has to search at most: some have no key in common.

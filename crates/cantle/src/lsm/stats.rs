@@ -1,14 +1,16 @@
 //! The counters and sizes of a keyspace.
 
 use super::keyspace::{Counters, Lsm};
-use super::shape::{Group, Shape};
-use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, RegionInfo};
+use super::shape::{Group, Placed, Shape};
+use super::state::GroupRecord;
+use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo};
 use crate::log::env::LogCounters;
 use crate::run::env::RunCounters;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::counter::Counter;
+use std::collections::HashMap;
 
 impl<S: Shape> Lsm<S> {
     /// The counters and sizes that all layouts have.
@@ -49,6 +51,7 @@ impl<S: Shape> Lsm<S> {
                 absent_total: runs.gets_absent.total(),
             },
             scan_log_reads: of(&runs.scan_log_reads),
+            get_runs: of(&runs.get_runs),
             filter_skips: of(&runs.filter_skips),
             parts_passed_over: of(&logs.parts_passed_over),
             filter_false_positives: of(&runs.filter_false_positives),
@@ -62,7 +65,7 @@ impl<S: Shape> Lsm<S> {
     /// Level 0 as one region, and the groups of each level.
     pub(super) fn region_infos(&self) -> Vec<RegionInfo> {
         let view = self.rotation.view.load_full();
-        let info = |level: u32, start: &[u8], runs: &[Run]| {
+        let info = |level: u32, start: &[u8], runs: &[Run], read_debt: u64| {
             let sizes = RunStack { files: runs.to_vec() }.sizes();
             let unread = runs.iter().filter_map(Run::log).map(|log| log.unread_bytes()).sum::<u64>();
             RegionInfo {
@@ -73,11 +76,51 @@ impl<S: Shape> Lsm<S> {
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
                 segments: runs.iter().filter(|run| matches!(run.source, Source::Log(_))).count() as u32,
+                read_debt,
                 ..RegionInfo::default()
             }
         };
-        let group =
-            |group: Group<'_>| info(group.level, group.span.start.as_deref().unwrap_or_default(), group.runs);
-        std::iter::once(info(0, b"", &view.logs)).chain(view.shape.groups().map(group)).collect()
+        let group = |group: Group<'_>| {
+            info(group.level, group.span.start.as_deref().unwrap_or_default(), group.runs, group.debt)
+        };
+        std::iter::once(info(0, b"", &view.logs, 0)).chain(view.shape.groups().map(group)).collect()
+    }
+
+    /// Counts the bytes of the tables that a merge wrote into each level. `added` has the groups that
+    /// the tables are in.
+    pub(super) fn note_written(&self, written: &[Vec<Placed>], added: &[(GroupRecord, Vec<Run>)]) {
+        let new = written.iter().flatten().filter(|placed| !placed.output.reused);
+        let mut bytes: HashMap<u64, u64> =
+            new.map(|placed| (placed.output.table.file.id, placed.output.table.file.bytes())).collect();
+        for (group, _) in added {
+            let counter = self.counters.level_bytes_written.get((group.level as usize).saturating_sub(1));
+            let counts = group.files.iter().filter_map(|file| bytes.remove(&file.file)).sum();
+            if let Some(counter) = counter {
+                counter.add(counts);
+            }
+        }
+    }
+
+    /// The sizes of each level below level 0, and the bytes written into it.
+    pub fn level_stats(&self) -> Vec<LevelStats> {
+        let view = self.rotation.view.load_full();
+        let written = self.counters.peek().map(|counters| &counters.level_bytes_written);
+        let mut levels: Vec<LevelStats> = Vec::new();
+        for group in view.shape.groups() {
+            if levels.last().is_none_or(|last| last.level != group.level) {
+                let counter = written.and_then(|written| written.get((group.level as usize).wrapping_sub(1)));
+                levels.push(LevelStats {
+                    level: group.level,
+                    table_bytes_written: counter.map_or(0, Counter::get),
+                    ..LevelStats::default()
+                });
+            }
+            if let Some(last) = levels.last_mut() {
+                last.guards += 1;
+                last.tables += group.runs.len() as u64;
+                last.table_bytes += group.runs.iter().map(Run::bytes).sum::<u64>();
+            }
+        }
+        levels
     }
 }

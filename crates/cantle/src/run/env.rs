@@ -18,6 +18,8 @@ pub struct RunCounters {
     pub gets_log_index: Timed,
     pub gets_table: Timed,
     pub gets_absent: Timed,
+    /// Runs that gets asked for their key.
+    pub get_runs: Counter,
     pub filter_skips: Counter,
     pub filter_false_positives: Counter,
 }

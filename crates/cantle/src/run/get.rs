@@ -59,10 +59,12 @@ pub fn get<'a>(
 ) -> Result<Answer> {
     let counters = &env.counters;
     let begun = now();
+    let mut asked = 0;
     for file in runs {
         if !file.span.contains(&env.order, key) || !file.is_visible(at) {
             continue;
         }
+        asked += 1;
         let found = match &file.source {
             Source::Log(segment) => get_in_log(env, segment, key, hash, at)?,
             Source::Table(table) => {
@@ -81,10 +83,12 @@ pub fn get<'a>(
                 (_, Served::Table) => &counters.gets_table,
             };
             counter.add_since(begun);
+            counters.get_runs.add(asked);
             return Ok(Answer { value, served: Some(served) });
         }
     }
     counters.gets_absent.add_since(begun);
+    counters.get_runs.add(asked);
     Ok(Answer { value: None, served: None })
 }
 

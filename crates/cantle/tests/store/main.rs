@@ -12,6 +12,7 @@ mod conditional;
 mod damaged_logs;
 mod dropped_keyspaces;
 mod geometry;
+mod layouts;
 mod left_behind;
 mod limits;
 mod long_keys;
