@@ -19,6 +19,7 @@ mod measure;
 mod monitored;
 mod output;
 mod progress;
+mod region_levels;
 mod region_map;
 mod region_page;
 mod row;

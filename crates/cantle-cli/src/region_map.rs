@@ -8,6 +8,7 @@
 //! is printed here: what [`Keyspace::regions`](cantle::Keyspace::regions) returned becomes a text.
 
 use crate::output::{counted, human_bytes, human_count, terminal_columns};
+use crate::region_levels;
 use cantle::LayoutKind;
 use cantle::stats::RegionInfo;
 use std::env;
@@ -83,13 +84,17 @@ const HEAT: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// From cold to hot, of the terminal's 256 colours.
 const HEAT_COLORS: [u8; 8] = [39, 45, 51, 118, 190, 220, 208, 196];
 /// Columns of the bars: enough to tell sizes apart, few enough to leave room for the rest.
-const BAR_COLUMNS_MIN: usize = 8;
-const BAR_COLUMNS_MAX: usize = 60;
-const TABLE_COLOR: u8 = 39;
+pub(crate) const BAR_COLUMNS_MIN: usize = 8;
+pub(crate) const BAR_COLUMNS_MAX: usize = 60;
+pub(crate) const TABLE_COLOR: u8 = 39;
 const LOG_COLOR: u8 = 214;
 
-/// Draws `regions`, which are in key order. `show` prints the key that a region starts with.
+/// Draws `regions`, which are in the order of levels and keys. `show` prints the key that a region
+/// starts with.
 pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
+    if regions.iter().any(|region| region.level > 0) {
+        return region_levels::draw(regions, canvas, show);
+    }
     let regions: Vec<Region<'_>> = regions.iter().map(Region::from).collect();
     draw_regions(&regions, canvas, show)
 }
@@ -99,7 +104,7 @@ fn draw_regions(regions: &[Region<'_>], canvas: Canvas, show: impl Fn(&[u8]) -> 
     let largest = groups.iter().map(|group| group.table_bytes + group.log_bytes).max().unwrap_or(0).max(1);
     let hottest = groups.iter().map(|group| group.heat).fold(0.0, f64::max);
 
-    let labels: Vec<String> = groups.iter().map(|group| label(group, &show)).collect();
+    let labels: Vec<String> = groups.iter().map(|group| label(group.start, group.regions, &show)).collect();
     let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(8);
     let label_width = label_width.min(canvas.width / 2).min(48);
     // The sizes and the gaps take 24 columns beside the label and the bar, heat and residents
@@ -203,21 +208,22 @@ fn group<'a>(regions: &[Region<'a>], lines_max: usize) -> Vec<Group<'a>> {
         .collect()
 }
 
-fn label(group: &Group<'_>, show: &impl Fn(&[u8]) -> String) -> String {
-    let key = if group.start.is_empty() { "(first)".to_owned() } else { show(group.start) };
+/// The text for some regions, the first of which starts with `start`.
+pub(crate) fn label(start: &[u8], regions: usize, show: &impl Fn(&[u8]) -> String) -> String {
+    let key = if start.is_empty() { "(first)".to_owned() } else { show(start) };
     let key: String = key.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if group.regions > 1 { format!("{key} ×{}", group.regions) } else { key }
+    if regions > 1 { format!("{key} ×{regions}") } else { key }
 }
 
 /// `text` cut to `width` characters.
-fn fit(text: &str, width: usize) -> String {
+pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-fn paint(canvas: Canvas, color: u8, text: &str) -> String {
+pub(crate) fn paint(canvas: Canvas, color: u8, text: &str) -> String {
     if canvas.color && !text.is_empty() {
         format!("\x1b[38;5;{color}m{text}\x1b[0m")
     } else {

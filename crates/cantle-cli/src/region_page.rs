@@ -1,4 +1,5 @@
-//! The region map as one HTML page that needs nothing else: size, heat, garbage, runs, and which regions are in memory.
+//! The region map as one HTML page that needs nothing else: size, heat, garbage, runs, read debt, and
+//! which regions are in memory. Each level has a map of its own.
 //!
 //! The page holds a column for each measure, sizes in KiB, and keys by what they share with those before. Labels of keys are cut to
 //! a length with which the page stays below 2 MB for 30,000 regions.
@@ -59,6 +60,7 @@ pub(crate) fn page(
         "segments": column(|region| region.segments.into()),
         "memory": kibs(|region| region.resident_bytes),
         "heat": column(|region| region.heat.round() as u64),
+        "debt": column(|region| region.read_debt),
     });
     // Within a script nothing may look like its end.
     let data = data.to_string().replace('<', "\\u003c");
@@ -127,6 +129,7 @@ mod tests {
                 (region.tables, region.segments) = (number as u32 % 4, number as u32 % 3);
                 region.resident_bytes = if number % 5 == 0 { 9_000_000 } else { 0 };
                 region.heat = (number % 100) as f64 * 1.5;
+                region.read_debt = number % 10_000;
                 region
             })
             .collect()
@@ -146,6 +149,19 @@ mod tests {
         }
         assert!(page.contains("<title>keyspace &lt;flights&gt;</title>") && page.contains("a &amp; b"));
         assert!(!page.contains("%DATA%") && !page.contains("%TITLE%") && !page.contains("%ABOUT%"));
+    }
+
+    #[test]
+    fn a_page_has_the_levels_and_the_read_debt_of_ten_thousand_guards() {
+        let mut regions = regions(10_000);
+        regions.iter_mut().enumerate().for_each(|(number, region)| region.level = 1 + (number > 100) as u32);
+        let show = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        let page = page("t", "a", LayoutKind::Flsm, &regions, show);
+        let data = page.lines().find_map(|line| line.strip_prefix("const data = ")).unwrap();
+        let data: serde_json::Value = serde_json::from_str(data.trim_end_matches(';')).unwrap();
+        assert_eq!((&data["noun"], &data["count"]), (&"guards".into(), &10_000.into()));
+        assert_eq!((&data["level"][100], &data["level"][101]), (&1.into(), &2.into()));
+        assert_eq!(data["debt"][9_999], 9_999);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) struct Tuning {
     #[arg(long, default_value = "none", value_parser = parse_compression)]
     pub(crate) compression: Compression,
 
-    /// Layout of a new keyspace, as chunk, or with options of its own, as
+    /// Layout of a new keyspace: chunk or flsm, or with options of its own, as
     /// chunk:munks=false,chunk_bytes=1MiB [default: that of the keyspace, chunk for a new one]
     #[arg(long, value_name = "LAYOUT", value_parser = parse_layout)]
     pub(crate) layout: Option<String>,
@@ -80,7 +80,7 @@ impl Tuning {
 }
 
 /// The text, once it is known to name a layout: reports have it as it was given.
-fn parse_layout(text: &str) -> Result<String, String> {
+pub(crate) fn parse_layout(text: &str) -> Result<String, String> {
     text.parse::<LayoutOptions>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 

@@ -65,6 +65,32 @@ fn bench_json_carries_parameters_and_figures() {
 }
 
 #[test]
+fn bench_runs_in_levels_and_tells_what_reads_search_there() {
+    let small = "--layout flsm:generation_bytes=64KiB,guard_bytes=64KiB --records 2k --memory 16MiB --threads 2";
+    let args = format!("bench --workload insert-random,A,E10 --distribution uniform --operations 1k {small}");
+    let text = succeeds(args.split_whitespace());
+    for told in [" guards in ", " logs of level 0", " merges, of ", "searched by a get", "merged by a seek"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert_eq!(text.lines().find(|line| line.chars().count() > 100), None);
+    let args = format!("bench --workload insert-random --json {small}");
+    let report: serde_json::Value = serde_json::from_str(&succeeds(args.split_whitespace())).unwrap();
+    let keyspace = &report["stats"]["after"]["keyspaces"][0];
+    assert_eq!(keyspace["layout"], "Flsm");
+    assert!(keyspace["by_level"][0]["table_bytes_written"].is_u64(), "{keyspace}");
+    let refused = cantle("bench --layout flsm:munks=true".split(' '));
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("layout flsm has no option \"munks\"; its options: generation_bytes"), "{told}");
+}
+
+#[test]
+fn bench_smoke_runs_in_levels() {
+    let layout = "flsm:generation_bytes=64KiB,guard_bytes=64KiB,max_sstables_per_guard=2";
+    assert!(succeeds(["bench", "--smoke", "--layout", layout]).contains("E1000 over latest"));
+}
+
+#[test]
 fn bench_duration_ends_in_time_and_tells_the_device_from_the_store() {
     let text = succeeds(
         "bench --workload A --duration 300ms --records 5k --memory 16MiB --layout chunk:chunk_bytes=64KiB --json"
@@ -130,6 +156,28 @@ fn the_tour_keeps_its_promises_and_its_commands_work() {
     assert!(shown(&commands[3]).iter().any(|line| line.starts_with("(first)")));
     // A second tour must not mix with the first.
     assert_eq!(cantle([Path::new("tour"), Path::new("--dir"), &store]).status.code(), Some(3));
+}
+
+#[test]
+fn the_tour_of_levels_keeps_its_promises_and_its_commands_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("tour").display().to_string();
+    let text = succeeds(["tour", "--layout", "flsm", "--rows", "20000", "--dir", &store]);
+    assert!(text.contains("20,000 flights") && text.contains("checks     7 of 7 held"), "{text}");
+    assert!(!text.contains("chunk"), "{text}");
+    for told in ["puts go to one log after the other", "read debt", "level 0: ", "level 1: ", "guards in "] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    for line in text.lines().filter(|line| !line.contains(&store)) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for command in shown_commands(&text) {
+        succeeds(command);
+    }
+    // The keyspaces of both processes are in the layout.
+    let keyspaces = succeeds(["keyspaces", &store, "--json"]);
+    assert_eq!(keyspaces.matches("\"layout\": \"flsm\"").count(), 2, "{keyspaces}");
+    assert_eq!(cantle(["tour", "--layout", "tree"]).status.code(), Some(2));
 }
 
 #[test]

@@ -14,12 +14,16 @@ use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Draw the key ranges of a keyspace (its chunks) in key order: their tables, logs and heat, and
-/// which are in memory
+/// Draw the key ranges of a keyspace (its chunks or guards) in key order: their tables, logs and
+/// heat, and which are in memory
+///
+/// Guards are drawn level by level: their sizes, their tables, which a read has to search, and their
+/// read debt. That is what reads have cost since the guard was last merged, in entries that they
+/// passed over.
 ///
 /// --json prints an array with one object for each range: start (its smallest possible key as the map prints it; empty
 /// in the first range), start_hex (the same key, whole, in hexadecimal), level, table_bytes, log_bytes, garbage_bytes,
-/// tables, segments, resident_bytes, heat.
+/// tables, segments, resident_bytes, heat, read_debt. Level 0 of guards is one object for all logs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
@@ -28,11 +32,11 @@ pub(crate) struct Inspect {
     /// The ranges as JSON
     #[arg(long)]
     json: bool,
-    /// Write a page for a browser to this file instead: the map with sizes, heat, garbage, runs, and
-    /// the ranges in memory
+    /// Write a page for a browser to this file instead: the map with sizes, heat, garbage, runs,
+    /// read debt, and the ranges in memory
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     html: Option<PathBuf>,
-    /// The most lines to draw; neighbours share one
+    /// The most lines to draw; neighbours of a level share one
     #[arg(long, value_name = "LINES", default_value_t = 32)]
     lines: usize,
     #[command(flatten)]

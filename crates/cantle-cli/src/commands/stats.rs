@@ -68,7 +68,7 @@ impl Stats {
 }
 
 /// A figure of the statistics. Nested objects are taken apart: `gets_served` with `table` is
-/// `gets_served_table`, a duration is its seconds.
+/// `gets_served_table`, a duration is its seconds. `tables` of level 2 is `by_level_2_tables`.
 struct Figure {
     name: String,
     value: Number,
@@ -100,10 +100,28 @@ fn figures(object: &Map<String, Value>) -> Vec<Figure> {
                         .map(|figure| Figure { name: format!("{name}_{}", figure.name), ..figure }),
                 ),
             },
+            Value::Array(list) if name == LEVELS => {
+                for (number, level) in levels(list) {
+                    figures.extend(
+                        self::figures(level).into_iter().filter(|figure| figure.name != "level").map(
+                            |figure| Figure { name: format!("{name}_{number}_{}", figure.name), ..figure },
+                        ),
+                    );
+                }
+            }
             _ => {}
         }
     }
     figures
+}
+
+/// The list of levels among the statistics of a keyspace whose layout has some.
+const LEVELS: &str = "by_level";
+
+/// The levels of such a list, with their numbers.
+fn levels(list: &[Value]) -> impl Iterator<Item = (u64, &Map<String, Value>)> {
+    let numbered = |level: &Map<String, Value>| level.get("level").and_then(Value::as_u64);
+    list.iter().filter_map(Value::as_object).filter_map(move |level| Some((numbered(level)?, level)))
 }
 
 fn keyspaces(stats: &Map<String, Value>) -> Vec<(&str, &Map<String, Value>)> {
@@ -124,6 +142,8 @@ fn text(stats: &Map<String, Value>) -> String {
     }
     for (name, object) in keyspaces(stats) {
         text += &section(&format!("keyspace {name}"), object);
+        text += &reads_of_runs(object);
+        text += &table_of_levels(object);
     }
     if let Some(reason) = stats.get("read_only").and_then(Value::as_str) {
         let _ = writeln!(text, "read-only: {reason}");
@@ -138,13 +158,63 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
             // An event that has not happened yet needs no line; accounts of memory have lines of
             // their own.
             Number::Count(0) if !is_gauge(&name) || name.starts_with("left_behind") => continue,
-            Number::Count(_) if is_of_account(&name) => continue,
+            Number::Count(_) if is_of_account(&name) || name.starts_with(LEVELS) => continue,
             Number::Seconds(0.0) if name.ends_with("_total") => continue,
             Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
             Number::Count(count) => human_count(count),
             Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
         };
         let _ = writeln!(text, "  {:<28}{shown:>16}", name.replace('_', " "));
+    }
+    text
+}
+
+/// The runs that a get and a seek search on average, if there were any.
+fn reads_of_runs(keyspace: &Map<String, Value>) -> String {
+    let figure = |name: &str| keyspace.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let served = keyspace.get("gets_served").and_then(Value::as_object);
+    let of_memory = ["resident", "row"].map(|place| served.and_then(|served| served.get(place)?.as_u64()));
+    let gets = figure("gets").saturating_sub(of_memory.into_iter().flatten().sum());
+    let mut text = String::new();
+    for (title, runs, reads) in [
+        ("runs searched by a get", figure("get_runs"), gets),
+        ("runs merged by a seek", figure("seek_runs"), figure("seeks")),
+    ] {
+        if runs > 0 && reads > 0 {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {title:<28}{:>16.2}", runs as f64 / reads as f64);
+        }
+    }
+    text
+}
+
+/// The levels of a keyspace whose layout has some: a line for each.
+fn table_of_levels(keyspace: &Map<String, Value>) -> String {
+    let Some(list) = keyspace.get(LEVELS).and_then(Value::as_array).filter(|list| !list.is_empty()) else {
+        return String::new();
+    };
+    let user_bytes = keyspace.get("user_bytes_written").and_then(Value::as_u64).unwrap_or(0);
+    let columns = ["level", "guards", "tables", "size", "written", "written per byte put"];
+    let mut text = format!(
+        "  {:<6}{:>10}{:>10}{:>12}{:>12}{:>24}\n",
+        columns[0], columns[1], columns[2], columns[3], columns[4], columns[5]
+    );
+    for (number, level) in levels(list) {
+        let figure = |name: &str| level.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let written = figure("table_bytes_written");
+        let ratio = match user_bytes {
+            0 => "-".to_owned(),
+            user_bytes => format!("{:.2}", written as f64 / user_bytes as f64),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "  {number:<6}{:>10}{:>10}{:>12}{:>12}{ratio:>24}",
+            human_count(figure("guards")),
+            human_count(figure("tables")),
+            human_bytes(figure("table_bytes")),
+            human_bytes(written),
+        );
     }
     text
 }
@@ -176,6 +246,31 @@ mod tests {
             "disk_bytes":1500,"memory":{"rows":{"floor":1000,"limit":2000,"used":0},"divisions":3,"row_hits":0},"checkpoints":2,"write_delay_total":{"secs":1,"nanos":500000000},
             "open_time":{"secs":0,"nanos":2000000},"read_only":null}"#;
         serde_json::from_str(json).unwrap()
+    }
+
+    pub(super) fn sample_of_levels() -> Map<String, Value> {
+        let json = r#"{"keyspaces":[{"name":"k","gets":10,"gets_served":{"row":2},"get_runs":20,"seeks":4,"seek_runs":14,
+            "user_bytes_written":1000000,"level0_logs":3,"by_level":[
+            {"level":1,"guards":2,"tables":7,"table_bytes":3000,"table_bytes_written":1100000},
+            {"level":2,"guards":1500,"tables":1600,"table_bytes":9000000,"table_bytes_written":0}]}]}"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn levels_have_a_line_each_and_reads_their_runs() {
+        let text = text(&sample_of_levels());
+        let line = |start: &str| {
+            let found = text.lines().find(|line| line.trim().starts_with(start)).unwrap_or_default();
+            found.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("level "), "level guards tables size written written per byte put");
+        assert_eq!(line("1 "), "1 2 7 3.0 kB 1.1 MB 1.10");
+        assert_eq!(line("2 "), "2 1,500 1,600 9.0 MB 0 B 0.00");
+        // Two of the ten gets were rows from memory.
+        assert_eq!(line("runs searched by a get"), "runs searched by a get 2.50");
+        assert_eq!(line("runs merged by a seek"), "runs merged by a seek 3.50");
+        assert_eq!(line("level0 logs"), "level0 logs 3");
+        assert!(!text.contains("by level"), "{text}");
     }
 
     #[test]

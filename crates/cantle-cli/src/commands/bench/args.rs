@@ -21,6 +21,7 @@ use std::time::Duration;
   cantle bench --workload P --distribution uniform,zipf-composite --overwrites 10
   cantle bench --workload A,C,E100 --records 10m --memory 1GiB --threads 8 --json
   cantle bench --workload insert-random --records 5m        an insert-only load
+  cantle bench --workload insert-random,A,C --layout flsm   the same work in another layout
   cantle bench --workload A --duration 10m --memory 200MiB  the longest stalls of a long run
   cantle bench --smoke                                      everything, tiny; checks what it reads")]
 pub(crate) struct Args {

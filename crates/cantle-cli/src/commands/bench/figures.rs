@@ -18,6 +18,11 @@ impl Figures {
         self.after.keyspaces.iter().map(size).sum()
     }
 
+    /// Number of levels of the keyspace, if its layout has some.
+    pub(crate) fn levels(&self) -> Option<u64> {
+        self.after.keyspaces.first().and_then(KeyspaceStats::flsm).map(|flsm| flsm.levels)
+    }
+
     /// A counter over all keyspaces, after less before.
     pub(crate) fn grown(&self, counter: fn(&KeyspaceStats) -> u64) -> u64 {
         let before: u64 = self.before.keyspaces.iter().map(counter).sum();

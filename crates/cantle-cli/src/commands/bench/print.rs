@@ -50,6 +50,7 @@ impl Report<'_> {
             ("store", Some(self.store())),
             ("work", Some(self.work())),
             ("gets from", self.gets_from()),
+            ("runs", self.runs()),
             ("cached", Some(self.cached())),
             ("stalls", Some(self.stalls())),
             ("causes", Some(self.causes())),
@@ -114,6 +115,17 @@ impl Report<'_> {
 
     fn store(&self) -> String {
         let stats = &self.measured.stats;
+        if let Some(levels) = stats.levels() {
+            return format!(
+                "{} guards in {} {}; {} in tables, {} in {} logs of level 0",
+                count(stats.total(|keyspace| keyspace.regions)),
+                count(levels),
+                if levels == 1 { "level" } else { "levels" },
+                bytes(stats.total(|keyspace| keyspace.table_bytes)),
+                bytes(stats.total(|keyspace| keyspace.log_bytes)),
+                count(stats.total(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.level0_logs))),
+            );
+        }
         format!(
             "{} {}, {} of them in memory; {} in tables, {} in logs",
             count(stats.total(|keyspace| keyspace.regions)),
@@ -127,6 +139,15 @@ impl Report<'_> {
     /// The store's own work.
     fn work(&self) -> String {
         let stats = &self.measured.stats;
+        if stats.levels().is_some() {
+            return format!(
+                "{} merges, of {}; {} logs indexed, {} checkpoints",
+                count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.merges))),
+                bytes(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.merged_bytes))),
+                count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.generations_sealed))),
+                count(stats.store_grown(|stats| stats.checkpoints)),
+            );
+        }
         format!(
             "{} rebalances, {} splits, {} merges, {} checkpoints; {} loads into memory, {} evictions",
             count(stats.grown(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.rebalances))),
@@ -144,6 +165,21 @@ impl Report<'_> {
         let share = |(place, &count)| format!("{place} {:.1} %", display::ratio(count * 100, gets));
         let shares: Vec<String> = served.iter().filter(|&(_, &count)| count > 0).map(share).collect();
         (gets > 0).then(|| shares.join(", "))
+    }
+
+    /// Logs and tables that reads search, in layouts in which these are many.
+    fn runs(&self) -> Option<String> {
+        let stats = &self.measured.stats;
+        stats.levels()?;
+        let of =
+            |reads, runs, name| (reads > 0).then(|| format!("{name} {:.2}", display::ratio(runs, reads)));
+        let (gets, get_runs) =
+            (stats.grown(|keyspace| keyspace.gets), stats.grown(|keyspace| keyspace.get_runs));
+        let seeks = stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.seeks));
+        let seek_runs = stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.seek_runs));
+        let parts = [of(gets, get_runs, "searched by a get"), of(seeks, seek_runs, "merged by a seek")];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     fn cached(&self) -> String {

@@ -73,7 +73,7 @@ const STORE: &[Metric] = &[
 
 /// Figures of each keyspace.
 const KEYSPACE: &[Metric] = &[
-    ("regions", "regions", "Key ranges that the layout manages: chunks."),
+    ("regions", "regions", "Key ranges that the layout manages: chunks, or guards of all levels."),
     ("table_bytes", "table_bytes", "Bytes of sorted tables."),
     ("log_bytes", "log_bytes", "Bytes of log segments."),
     ("unclaimed_bytes", "unclaimed_bytes", "Bytes of shared files that no chunk needs any more."),
@@ -94,6 +94,7 @@ const KEYSPACE: &[Metric] = &[
         "Time of gets that files answered, by the place that answered them.",
     ),
     ("scan_log_reads", "scan_log_reads_total", "Reads of logs by scans."),
+    ("get_runs", "get_runs_total", "Logs and tables that gets asked, those that a filter excluded included."),
     ("filter_skips", "filter_skips_total", "Log parts and tables that a Bloom filter excluded from a get."),
     ("parts_passed_over", "log_parts_passed_over_total", "Log parts that lie outside of the keys asked for."),
     (
@@ -117,8 +118,29 @@ const KEYSPACE: &[Metric] = &[
     ("rebalances", "rebalances_total", "Chunks written anew."),
     ("splits", "splits_total", "Chunks split."),
     ("end_splits", "tail_splits_total", "Splits that give ordered inserts a chunk of their own."),
-    ("merges", "merges_total", "Neighbouring chunks merged."),
+    ("merges", "merges_total", "Merges: of neighbouring chunks, or of the tables of guards and of logs."),
     ("chunks_dropped", "chunks_dropped_total", "Chunks dropped whole by range deletes."),
+    ("generation_bytes", "generation_bytes", "Bytes of logs that are not indexed on disk yet."),
+    ("generations_sealed", "generations_sealed_total", "Logs indexed on disk."),
+    ("level0_logs", "level0_logs", "Logs in level 0: a get may have to search each of them."),
+    ("levels", "levels", "Levels of guards below level 0."),
+    ("guards_empty", "guards_empty", "Guards without a table."),
+    ("guard_tables_most", "guard_tables_max", "Tables of the guard that has most of them."),
+    ("merged_bytes", "merged_bytes_total", "Bytes read by merges of guards and of logs."),
+    (
+        "seeks",
+        "seeks_total",
+        "Seeks by scans: one at the first pair, and one for each further stretch of guards.",
+    ),
+    ("seek_runs", "seek_runs_total", "Logs and tables that seeks merged."),
+    ("by_level_*_guards", "level_guards", "Guards of a level."),
+    ("by_level_*_table_bytes", "level_table_bytes", "Bytes of the tables of a level."),
+    (
+        "by_level_*_table_bytes_written",
+        "level_table_written_bytes_total",
+        "Bytes of tables written into a level.",
+    ),
+    ("by_level_*_tables", "level_tables", "Tables of a level. A shared table counts in each of its guards."),
 ];
 
 /// The statistics as text.
@@ -165,6 +187,7 @@ fn add(
     let label = match name.as_str() {
         name if name.contains("memory_account") => "account",
         name if name.contains("maintenance_class") => "class",
+        name if name.contains("keyspace_level_") => "level",
         _ => "source",
     };
     let labels: Vec<String> = labels
@@ -219,7 +242,7 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
+    use super::super::tests::{sample, sample_of_levels};
     use super::*;
 
     #[test]
@@ -253,7 +276,7 @@ cantle_write_delay_seconds_total 1.5
 # HELP cantle_open_seconds Duration of the opening of the store.
 # TYPE cantle_open_seconds gauge
 cantle_open_seconds 0.002
-# HELP cantle_keyspace_regions Key ranges that the layout manages: chunks.
+# HELP cantle_keyspace_regions Key ranges that the layout manages: chunks, or guards of all levels.
 # TYPE cantle_keyspace_regions gauge
 cantle_keyspace_regions{keyspace="a\"b"} 3
 cantle_keyspace_regions{keyspace="c"} 4
@@ -273,9 +296,19 @@ cantle_keyspace_get_seconds_total{keyspace="a\"b",source="table"} 0
     }
 
     #[test]
+    fn levels_are_labels() {
+        let text = text(&sample_of_levels());
+        assert!(text.contains("cantle_keyspace_level_guards{keyspace=\"k\",level=\"2\"} 1500\n"), "{text}");
+        let written = "cantle_keyspace_level_table_written_bytes_total{keyspace=\"k\",level=\"1\"} 1100000\n";
+        assert!(text.contains(written) && !text.contains("Undocumented"), "{text}");
+    }
+
+    #[test]
     fn every_figure_of_a_store_has_a_conventional_name_and_a_help() {
         let dir = tempfile::tempdir().unwrap();
         let db = cantle::Db::open(dir.path()).unwrap();
+        let flsm = cantle::KeyspaceOptions::new().layout(cantle::LayoutKind::Flsm);
+        db.keyspace_with("of levels", flsm).unwrap();
         let Value::Object(stats) = serde_json::to_value(db.stats()).unwrap() else { panic!("no object") };
         let text = text(&stats);
         assert!(!text.contains("Undocumented"), "{text}");
@@ -295,5 +328,9 @@ cantle_keyspace_get_seconds_total{keyspace="a\"b",source="table"} 0
             let name = STORE.iter().find(|metric| part(metric.0, &figure.name).is_some()).unwrap().1;
             assert_eq!(name.ends_with("_total"), is_counted(figure), "{} is {name}", figure.name);
         }
+        assert!(
+            text.contains("cantle_keyspace_level_guards{keyspace=\"of levels\",level=\"1\"} 1\n"),
+            "{text}"
+        );
     }
 }

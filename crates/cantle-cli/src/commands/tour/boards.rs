@@ -1,5 +1,5 @@
 //! Departure boards: many small range scans, of which a few airlines, airports and months are asked
-//! for far more often than the rest. They give the chunk map its warm places.
+//! for far more often than the rest. They give the map its warm places.
 
 use super::local_time::Clock;
 use crate::failure::{Failure, Outcome};

@@ -5,6 +5,7 @@
 //! not key order, and says the number of each on its standard output once the store has accepted
 //! it. It ends with its standard input, so that it never outlives the tour.
 
+use super::design::Design;
 use super::narrate::Narrator;
 use crate::failure::{Failure, Outcome};
 use crate::measure::display::{bytes, count, duration};
@@ -56,13 +57,13 @@ impl Bookings {
     }
 }
 
-fn keyspace(db: &Db) -> Outcome<Keyspace> {
-    Ok(db.keyspace(KEYSPACE)?)
+fn keyspace(db: &Db, design: &Design) -> Outcome<Keyspace> {
+    Ok(db.keyspace_with(KEYSPACE, design.keyspace_options())?)
 }
 
 /// The writing process.
-pub(crate) fn child(db: &Db) -> Outcome {
-    let bookings = keyspace(db)?;
+pub(crate) fn child(db: &Db, design: &Design) -> Outcome {
+    let bookings = keyspace(db, design)?;
     let plan = Bookings::new();
     // Line-buffered: an acknowledgement is on its way before the next booking is written.
     let mut out = std::io::stdout().lock();
@@ -87,10 +88,10 @@ impl Drop for Writer {
 
 /// Starts the child on the store in `dir`, which must be closed here, and kills it when it has
 /// acknowledged half of its bookings. Returns how many it had acknowledged by then.
-pub(crate) fn write_and_kill(narrator: &mut Narrator, dir: &Path) -> Outcome<u64> {
+pub(crate) fn write_and_kill(narrator: &mut Narrator, design: &Design, dir: &Path) -> Outcome<u64> {
     let program = std::env::current_exe().map_err(failed("find", Path::new("this program")))?;
     let mut command = Command::new(&program);
-    command.args(["tour", "--writer"]).arg(dir);
+    command.args(["tour", "--layout", &design.text, "--writer"]).arg(dir);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut writer = Writer(command.spawn().map_err(failed("start", &program))?);
     let Some(output) = writer.0.stdout.take() else {
@@ -126,20 +127,27 @@ pub(crate) fn write_and_kill(narrator: &mut Narrator, dir: &Path) -> Outcome<u64
 }
 
 /// Checks the reopened store against what was acknowledged.
-pub(crate) fn check(narrator: &mut Narrator, db: &Db, acknowledged: u64, open: Duration) -> Outcome {
+pub(crate) fn check(
+    narrator: &mut Narrator,
+    db: &Db,
+    design: &Design,
+    acknowledged: u64,
+    open: Duration,
+) -> Outcome {
     let stats = db.stats();
     let log_bytes = stats.keyspaces.iter().map(|keyspace| keyspace.log_bytes).sum();
     narrator.say(&format!(
-        "opened again in {}: none of the {} in logs is read before its chunk is",
+        "opened again in {}: none of the {} in logs is read {}",
         duration(open),
-        bytes(log_bytes)
+        bytes(log_bytes),
+        design.first_read()
     ))?;
     let plan = Bookings::new();
     let started = Instant::now();
     let mut there = vec![false; BOOKINGS as usize];
     let (mut foreign, mut ascending) = (0u64, true);
     let mut last: Option<cantle::Key> = None;
-    for pair in keyspace(db)?.range(..) {
+    for pair in keyspace(db, design)?.range(..) {
         let (key, value) = pair?;
         ascending &= last.is_none_or(|last| last < key);
         match plan.number(&key, &value) {

@@ -133,9 +133,10 @@ pub(crate) fn load(
     ))?;
     let on_disk = disk::allocated_bytes(dir).map_err(failed("list", dir))?;
     narrator.say(&format!(
-        "on disk: {} in {} chunks, {:.2} bytes per live byte",
+        "on disk: {} in {} {}, {:.2} bytes per live byte",
         bytes(on_disk),
         count(stats.keyspaces.iter().map(|k| k.regions).sum()),
+        db.layout().regions(),
         ratio(on_disk, digest.bytes)
     ))?;
     let resident =

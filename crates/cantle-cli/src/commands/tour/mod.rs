@@ -5,6 +5,7 @@
 
 mod boards;
 mod crash;
+mod design;
 mod flights;
 mod ingest;
 mod local_time;
@@ -17,7 +18,8 @@ use crate::measure::display::{bytes, count, duration, rate};
 use crate::measure::failed;
 use crate::output::Output;
 use crate::region_map::{self, Canvas};
-use cantle::{KeyspaceOptions, LayoutOptions, Options};
+use crate::tuning::parse_layout;
+use design::{Design, MEMORY_BYTES};
 use ingest::Digest;
 use narrate::Narrator;
 use questions::{Expected, Questions};
@@ -29,13 +31,14 @@ use std::time::Instant;
 ///
 /// Loads the flights out of New York in 2013 in time order, answers three questions by range scans,
 /// kills a writing process half way and shows that nothing acknowledged is lost, and draws the
-/// chunk map. Takes a few seconds; the exit code says whether every check held.
+/// map of key ranges. Takes a few seconds; the exit code says whether every check held.
 ///
 /// --json prints one object: ok, directory, rows, acknowledged_writes, checks, failed (an array of texts).
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "Examples:
   cantle tour
   cantle tour --dir /tmp/tour          keeps the store, to go on with
+  cantle tour --layout flsm            the same in levels of guards, PebblesDB's layout
   cantle tour --rows 20000             the first weeks of January only")]
 pub(crate) struct Args {
     /// Keep the store here, in a directory that does not exist or is empty [default: a temporary
@@ -51,6 +54,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
 
+    /// Layout of the store: chunk or flsm, with small regions, or with options of its own, as
+    /// flsm:guard_bytes=1MiB
+    #[arg(long, value_name = "LAYOUT", value_parser = parse_layout, default_value = "chunk")]
+    pub(crate) layout: String,
+
     /// The report as JSON, without the narration
     #[arg(long)]
     pub(crate) json: bool,
@@ -60,12 +68,6 @@ pub(crate) struct Args {
     pub(crate) writer: Option<PathBuf>,
 }
 
-/// Small regions, so that 30 MB make a map worth drawing.
-const LAYOUT: &str = "chunk:chunk_bytes=1MiB";
-
-/// Less than the default on most machines: a tour should not look good by caching everything.
-const MEMORY_BYTES: u64 = 64 << 20;
-
 /// The map's size: within 100 columns behind the narrator's indentation, and one screen with what
 /// is above it.
 const MAP_COLUMNS: usize = 96;
@@ -74,15 +76,11 @@ const MAP_LINES: usize = 40;
 /// Departure boards that are read before the map is drawn, to give it warm places.
 const BOARDS: u64 = 20_000;
 
-fn options() -> cantle::Result<Options> {
-    let keyspace = KeyspaceOptions::new().layout(LAYOUT.parse::<LayoutOptions>()?);
-    Ok(Options::new().memory_budget(MEMORY_BYTES).default_keyspace(keyspace))
-}
-
 /// Runs the command. Checks that did not hold are reported as damage.
 pub(crate) fn run(args: Args) -> Outcome {
+    let design = Design::new(&args.layout)?;
     if let Some(dir) = &args.writer {
-        return crash::child(&options()?.create_if_missing(false).open(dir)?);
+        return crash::child(&design.options().create_if_missing(false).open(dir)?, &design);
     }
     // Held until the end: dropped, it removes its directory.
     let (dir, temporary) = match &args.dir {
@@ -95,7 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let mut narrator = Narrator::new(args.json);
     narrator.say(&format!("A tour of Cantle, in {}", dir.display()))?;
-    let visited = visit(&mut narrator, &args, &dir)?;
+    let visited = visit(&mut narrator, &args, &design, &dir)?;
     if args.json {
         let (checks, failed) = narrator.checks();
         let mut output = Output::new();
@@ -129,18 +127,17 @@ struct Visited {
     acknowledged: u64,
 }
 
-fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
+fn visit(narrator: &mut Narrator, args: &Args, design: &Design, dir: &Path) -> Outcome<Visited> {
     let shown = dir.display().to_string();
     let questions = Questions::new()?;
 
     narrator.step("Load the flights out of New York in 2013, in time order, which is not key order")?;
     narrator
         .say("key: (carrier, origin, scheduled departure, flight number); value: the row's other columns")?;
-    narrator
-        .say("keys are cut into ranges, chunks; each has a log that puts go to, and sorted tables beneath")?;
+    narrator.say(design.places())?;
     narrator.code("let key = cantle::key::encode(&(\"UA\", \"EWR\", scheduled_micros, 1545_i64));")?;
     narrator.code("db.put(key, value)?;")?;
-    let db = options()?.error_if_exists(true).open(dir)?;
+    let db = design.options().error_if_exists(true).open(dir)?;
     let loaded =
         ingest::load(narrator, &db, dir, args.data.as_deref(), args.rows, Expected::new(&questions))?;
 
@@ -148,27 +145,27 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
     let united = questions.united(narrator, &db, &shown, columns, expected)?;
     let delta = questions.delta(narrator, &db, &shown, columns, expected)?;
     let jetblue = questions.jetblue(narrator, &db, &shown, columns, expected)?;
-    let by_then = in_memory(&db.stats());
+    let by_then = design.in_memory(&db.stats());
     narrator.say("")?;
-    narrator.say(&format!("popular chunks stay in memory: by now {by_then}"))?;
+    narrator.say(&format!("{}: by now {by_then}", design.stays()))?;
 
     narrator.step(&format!(
         "A process writes {} bookings to the same store and is killed half way",
         count(crash::BOOKINGS)
     ))?;
     db.close()?;
-    let acknowledged = crash::write_and_kill(narrator, dir)?;
+    let acknowledged = crash::write_and_kill(narrator, design, dir)?;
     let started = Instant::now();
-    let db = options()?.create_if_missing(false).open(dir)?;
+    let db = design.options().create_if_missing(false).open(dir)?;
     let open = started.elapsed();
-    crash::check(narrator, &db, acknowledged, open)?;
+    crash::check(narrator, &db, design, acknowledged, open)?;
     let (found, ascending) = Digest::of(&db)?;
     narrator.check(
         ascending && found == loaded.digest,
         &format!("the {} flights are as they were, byte for byte", count(found.rows)),
     )?;
 
-    narrator.step("The chunk map: where the keys lie, and which of them are asked for")?;
+    narrator.step(design.map())?;
     narrator.code(&format!("$ cantle inspect {shown}"))?;
     let started = Instant::now();
     let rows = boards::read(&db, BOARDS)?;
@@ -178,9 +175,10 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
         boards::ROWS
     ))?;
     narrator.say(&format!(
-        "in great demand: {} rows in {}; each step of heat is twice the one below",
+        "in great demand: {} rows in {}; {}",
         count(rows),
-        duration(started.elapsed())
+        duration(started.elapsed()),
+        design.legend()
     ))?;
     narrator.say("")?;
     let codec = KeyCodec::new(None, &columns.schema());
@@ -193,24 +191,9 @@ fn visit(narrator: &mut Narrator, args: &Args, dir: &Path) -> Outcome<Visited> {
     narrator.lines(region_map::draw(&db.regions()?, canvas, |key| codec.show_start(key)).lines())?;
 
     narrator.step("What the tour measured")?;
-    summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open, &in_memory(&db.stats()))?;
+    summary(narrator, &loaded, [united, delta, jetblue], acknowledged, open, &design.in_memory(&db.stats()))?;
     db.close()?;
     Ok(Visited { rows: found.rows, acknowledged })
-}
-
-/// The contents of memory, in short.
-fn in_memory(stats: &cantle::Stats) -> String {
-    let sum =
-        |count: fn(&cantle::stats::KeyspaceStats) -> u64| stats.keyspaces.iter().map(count).sum::<u64>();
-    format!(
-        "{} of {} {}, {}; rows {}, blocks {}",
-        count(sum(|keyspace| keyspace.chunk().map_or(0, |chunk| chunk.munks))),
-        count(sum(|keyspace| keyspace.regions)),
-        stats.keyspaces.first().map_or("regions", |keyspace| keyspace.layout.regions()),
-        bytes(stats.memory.resident.used),
-        bytes(stats.memory.rows.used),
-        bytes(stats.memory.blocks.used),
-    )
 }
 
 fn summary(
