@@ -6,6 +6,7 @@ use crate::files::{Files, Space, Totals};
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::index::memory_part::MemoryPart;
 use crate::log::tail::write_buffer::WriteBuffer;
+use crate::memory::account::Charge;
 use crate::mvcc::Recovery;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
@@ -72,6 +73,13 @@ impl LogEnv {
     pub fn memory_part(&self) -> MemoryPart {
         let account = if self.options().memtables { &self.memory.memtables } else { &self.memory.indexes };
         MemoryPart::new(self.order.clone(), account.counter().clone())
+    }
+
+    /// Charges the memory of a log that a merge reads at once; `None` if there is no room. What
+    /// memtables leave is for the logs that they became.
+    pub fn charge_merged_log(&self, bytes: u64) -> Option<Charge> {
+        let of_merges = self.memory.merges.charge(bytes);
+        of_merges.or_else(|| self.memory.memtables.charge(bytes).filter(|_| self.options().memtables))
     }
 
     pub fn epoch(&self) -> u64 {

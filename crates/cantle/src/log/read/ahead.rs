@@ -43,7 +43,7 @@ impl ReadBuffer {
     /// All indexed parts of the log; `None` if other merges use the memory.
     pub fn of_indexed(env: &LogEnv, segment: &Segment, parts: &Parts) -> Result<Option<Self>> {
         let len = indexed_end(parts);
-        let Some(counted) = env.memory.merges.charge(len) else { return Ok(None) };
+        let Some(counted) = env.charge_merged_log(len) else { return Ok(None) };
         let Some(mut memory) = ChargedBuffer::new(len as usize, Some(counted)) else { return Ok(None) };
         let read = read_into(segment, memory.buffer.as_mut(), 0)?;
         Ok(Some(Self { at: 0, bytes: Bytes::from_owner(memory).slice(..read) }))
