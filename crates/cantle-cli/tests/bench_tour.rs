@@ -66,7 +66,8 @@ fn bench_json_carries_parameters_and_figures() {
 
 #[test]
 fn bench_runs_in_levels_and_tells_what_reads_search_there() {
-    let small = "--layout flsm:generation_bytes=64KiB,guard_bytes=64KiB --records 2k --memory 16MiB --threads 2";
+    let small =
+        "--layout flsm:generation_bytes=64KiB,guard_bytes=64KiB --records 2k --memory 16MiB --threads 2";
     let args = format!("bench --workload insert-random,A,E10 --distribution uniform --operations 1k {small}");
     let text = succeeds(args.split_whitespace());
     for told in [" guards in ", " logs of level 0", " merges, of ", "searched by a get", "merged by a seek"] {

@@ -49,6 +49,35 @@ fn a_load_in_key_order_is_written_once() {
     assert!(db.verify().unwrap().entries as usize >= model.len());
 }
 
+/// Writers that take the next key in turns are a little out of order, and reach into each other's
+/// logs.
+#[test]
+fn a_load_by_several_writers_in_key_order_is_written_once() {
+    let disk = MemVfs::without_history();
+    let layout = FlsmOptions::new().generation_bytes(64 << 10).guard_bytes(64 << 10);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout));
+    let mut model = Model::new();
+    for first in (0..8000).step_by(4) {
+        // Four writers, which finish in this order.
+        for number in [first + 1, first + 3, first, first + 2] {
+            db.put(key(number), value(number, 150)).unwrap();
+            model.insert(key(number), value(number, 150));
+        }
+    }
+    lsm_of(&db).settle_for_test().unwrap();
+    assert!(stats(&db).logs_adopted > 15, "{:?}", stats(&db));
+    assert!(table_bytes_written(&db) < 100_000, "{}", table_bytes_written(&db));
+    assert_is(&db, &model, "loaded");
+    let view = lsm_of(&db).view();
+    assert!(view.shape.guards().any(|guard| guard.runs.len() > 1), "no log reaches into another");
+    for number in 0..8000 {
+        db.put(key(number * 7919 % 8000), "new").unwrap();
+        model.insert(key(number), b"new".to_vec());
+    }
+    db.compact_range(..).unwrap();
+    assert_is(&db, &model, "updated");
+}
+
 #[test]
 fn adopted_logs_are_there_after_a_kill_a_close_and_a_loss_of_power() {
     let disk = MemVfs::new();

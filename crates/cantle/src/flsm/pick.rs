@@ -95,7 +95,7 @@ fn divide_apart(order: &KeyOrder, guard: &Guard) -> Option<Move> {
         (distance, run.span.start.clone())
     });
     let (_, start) = places.skip(1).min_by_key(|(distance, _)| *distance)?;
-    Some(Move::Insert { level: guard.level, start: start? })
+    Some(Move::Insert { level: guard.level, start: start?, share: 0.5 })
 }
 
 fn starts(guards: &[Arc<Guard>]) -> Vec<Bytes> {
@@ -212,7 +212,7 @@ impl Levels {
                 let third = children.len() / 3;
                 let middle = children[third..children.len() - third].iter();
                 let start = middle.filter_map(|child| child.span.start.clone()).min_by_key(Bytes::len)?;
-                Some(Move::Insert { level: guard.level, start })
+                Some(Move::Insert { level: guard.level, start, share: 0.5 })
             },
         )
     }
@@ -437,7 +437,9 @@ mod tests {
         }
         for change in &job.moves {
             match change {
-                Move::Insert { level, start } => writeln!(text, "insert {} in {level}", text_of(Some(start))),
+                Move::Insert { level, start, .. } => {
+                    writeln!(text, "insert {} in {level}", text_of(Some(start)))
+                }
                 Move::Delete { level, start } => writeln!(text, "delete {} in {level}", text_of(Some(start))),
                 Move::AddLevel { starts } => {
                     let starts: Vec<String> = starts.iter().map(|start| text_of(Some(start))).collect();
@@ -548,13 +550,17 @@ mod tests {
             let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
             let run = found.guards().flat_map(|guard| &guard.runs).next().unwrap();
             let run = Run { span: Span { start: key(start), end: key(end) }.into(), ..run.clone() };
-            let moves = crate::lsm::shape::Shape::take_apart(&found, &KeyOrder::Bytewise, &run);
-            told(moves.map(|moves| Job { pieces: Vec::new(), moves }))
+            let apart = crate::lsm::shape::Shape::take_apart(&found, &KeyOrder::Bytewise, &run);
+            let Some(crate::lsm::shape::Apart { moves, upto }) = apart else { return "nothing".into() };
+            let moves = told(Some(Job { pieces: Vec::new(), moves }));
+            upto.map_or(moves.clone(), |key| format!("{moves}, {} keys are shared", text_of(Some(&key))))
         };
         let two = "-[9:a-b] g[]\n -[90:a-e] g[90:g-h,90:p-q] t[90:t-u]";
         assert_eq!(taken(two, "v", "w"), "insert v in 2\nadopt v in 2");
         assert_eq!(taken(two, "h", "p"), "insert h in 2\nadopt h in 2");
         assert_eq!(taken(two, "e", "g"), "insert e in 2\nadopt e in 2");
+        assert_eq!(taken(two, "h", "pp"), "nothing", "another begins in it");
+        assert_eq!(taken(two, "gg", "j"), "insert gg in 2\nadopt gg in 2, h keys are shared");
         assert_eq!(taken(two, "e", "ga"), "nothing", "a part is below");
         assert_eq!(taken(two, "a", "aa"), "nothing", "and in the level above");
         assert_eq!(taken(two, "r", "tt"), "nothing");

@@ -1,7 +1,7 @@
 //! The levels as a shape of the engine: reading them, and the shape after a job.
 
 use super::levels::{Changing, Guard, Level, Levels, guard_at, guard_before, guards_within};
-use crate::lsm::shape::{Change, Cuts, Group, Job, Logs, Move, Piece, Placed, Rules, Shape, Stretch};
+use crate::lsm::shape::{Apart, Change, Cuts, Group, Job, Logs, Move, Piece, Placed, Rules, Shape, Stretch};
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
@@ -11,7 +11,10 @@ use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
+use std::cmp::Ordering;
 
+/// The part of a run that reaches into the one that is adopted next to it.
+const REACHING: f64 = 1.0 / 64.0;
 /// A seek of a run, in entries that a scan passes over: some 2 µs against some 0.2 µs.
 const RUN_COST: u64 = 10;
 
@@ -79,15 +82,23 @@ impl Shape for Levels {
         Some(Job { pieces: self.column(order, rules, top, 0), moves: Vec::new() })
     }
 
-    /// It becomes a guard of the last level, or a part of the one that has its first key.
-    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Vec<Move>> {
-        let overlaps = |other: &Run| other.span.intersect(order, &run.span).is_some();
+    /// It becomes a guard of the last level, or a part of the one that has its first key. A run there
+    /// may reach into it: of writers that take turns, one may write to the next log already.
+    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Apart> {
         let start = run.span.start.as_ref()?;
+        let begins_before = |other: &Run| {
+            other.span.start.as_ref().is_none_or(|other| order.compare(other, start) == Ordering::Less)
+        };
+        let overlaps = |other: &Run| other.span.intersect(order, &run.span).is_some();
+        let is_in_the_way = |guard: &Arc<Guard>| {
+            let is_last = guard.level as usize == self.levels.len();
+            guard.runs.iter().any(|other| overlaps(other) && !(is_last && begins_before(other)))
+        };
         let is_apart = self.levels.iter().all(|level| {
             let place =
                 level.partition_point(|guard| !guard.span.starts_behind(order, start)).saturating_sub(1);
             let reached = |guard: &&Arc<Guard>| run.span.intersect(order, &guard.span).is_some();
-            !level[place..].iter().take_while(reached).any(|guard| guard.runs.iter().any(overlaps))
+            !level[place..].iter().take_while(reached).any(is_in_the_way)
         });
         canary!(ADOPTED_BELOW_OTHERS => let is_apart = true);
         let last = self.last();
@@ -98,8 +109,12 @@ impl Shape for Levels {
             return None;
         }
         let level = self.levels.len() as u32;
-        let insert = (!is_first).then(|| Move::Insert { level, start: start.clone() });
-        Some(insert.into_iter().chain([Move::Adopt { level, run: run.clone() }]).collect())
+        let insert = (!is_first).then(|| Move::Insert { level, start: start.clone(), share: REACHING });
+        let moves = insert.into_iter().chain([Move::Adopt { level, run: run.clone() }]).collect();
+        let reaching = guard.runs.iter().filter(|other| overlaps(other));
+        let ends = reaching.map(|other| other.span.end.clone()).collect::<Option<Vec<_>>>()?;
+        let upto = ends.into_iter().max_by(|a, b| order.compare(a, b));
+        Some(Apart { moves, upto })
     }
 
     fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self> {
@@ -176,7 +191,7 @@ impl Changing<'_> {
         match change {
             Move::Adopt { level, run } => self.adopt(*level, run),
             Move::Sink { group } => self.sink(*group),
-            Move::Insert { level, start } => self.insert(*level, start),
+            Move::Insert { level, start, share } => self.insert((*level, start), *share),
             Move::Delete { level, start } => self.delete(*level, start),
             Move::AddLevel { starts } => self.add_level(starts),
             Move::RemoveLevel => self.remove_level(),
@@ -202,18 +217,18 @@ impl Changing<'_> {
     }
 
     /// Divides the guard that has the key. Tables with keys of both halves are shared.
-    fn insert(&mut self, level: u32, start: &Bytes) {
+    fn insert(&mut self, (level, start): (u32, &Bytes), share: f64) {
         let Some((level, place)) = self.place_at(level, start) else { return };
         let guard = self.levels.levels[level][place].clone();
         if guard.span.start.as_ref() == Some(start) {
             return;
         }
-        let half = |span: Span, changing: &mut Self| {
+        let half = |(span, share): (Span, f64), changing: &mut Self| {
             let part = |run: &Run| {
                 let within = run.span.intersect(changing.order, &span)?;
-                // The keys of a table are assumed to be evenly spread over the halves.
                 let is_whole = within == *run.span;
-                Some(if is_whole { run.clone() } else { run.part(within, run.bytes() / 2) })
+                let bytes = (run.bytes() as f64 * share) as u64;
+                Some(if is_whole { run.clone() } else { run.part(within, bytes) })
             };
             let runs = guard.runs.iter().filter_map(part).collect();
             Guard::new(changing.next_id(), guard.level, span, runs)
@@ -222,7 +237,7 @@ impl Changing<'_> {
             Span { start: guard.span.start.clone(), end: Some(start.clone()) },
             Span { start: Some(start.clone()), end: guard.span.end.clone() },
         );
-        let halves = vec![half(lower, self), half(upper, self)];
+        let halves = vec![half((lower, 1.0 - share), self), half((upper, share), self)];
         self.splice(level, place..place + 1, halves);
     }
 

@@ -7,9 +7,14 @@
 use super::hidden::Sample;
 use super::keyspace::Lsm;
 use super::maintain::SHORT_FRACTION;
-use super::shape::{Cuts, Job, Logs, Move, Piece, Placed, Shape};
+use super::shape::{Apart, Cuts, Job, Logs, Move, Piece, Placed, Shape};
 use super::state::Edit;
 use super::view::View;
+use crate::block::BlockCursor;
+use crate::format::codec::Decoder;
+use crate::log::index::indexed_part::{IndexedPart, decode_place};
+use crate::log::index::parts::Parts;
+use crate::log::segment::Segment;
 use crate::log::shared::SharedLog;
 use crate::manifest;
 use crate::mvcc::Keep;
@@ -37,6 +42,8 @@ pub enum Trigger {
     Asked,
 }
 
+/// A log may share this part of its keys with an older run that it is placed beside.
+const SHARED_FRACTION: u64 = 16;
 /// A target length that no table reaches: the cuts are given.
 const UNCUT_BYTES: u64 = 1 << 60;
 
@@ -62,8 +69,24 @@ impl<S: Shape> Lsm<S> {
         let is_whole = parts.memory.as_ref().is_none_or(|memory| memory.is_empty());
         let (first, last) = part.known_keys().filter(|_| is_whole && part.is_in_key_order())?;
         let run = Run { span: Span::around(&self.env.order, first, last).into(), ..log.clone() };
-        let moves = view.shape.take_apart(&self.env.order, &run)?;
-        Some((log, moves))
+        let Apart { moves, upto } = view.shape.take_apart(&self.env.order, &run)?;
+        // Without an index, there is no knowing.
+        let shared = upto.map_or(Ok(0), |key| self.bytes_upto(segment, &parts, part, &key)).ok()?;
+        (shared <= (part.end - part.start) / SHARED_FRACTION).then_some((log, moves))
+    }
+
+    /// Bytes of a log in key order up to a key, or a little more.
+    fn bytes_upto(&self, segment: &Segment, parts: &Parts, part: &IndexedPart, key: &[u8]) -> Result<u64> {
+        let malformed = segment.malformed_block(part.root);
+        let root = segment.index_block(&self.env, &parts.header, part.root)?;
+        let mut root = BlockCursor::new(root, self.env.order.clone());
+        root.seek(key).map_err(&malformed)?;
+        let place = match root.entry() {
+            Some(_) => decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?,
+            None => return Ok(u64::MAX),
+        };
+        // A place behind the operations is a block of those that are not in order.
+        Ok((place.offset + u64::from(place.len)).saturating_sub(part.start))
     }
 
     /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from

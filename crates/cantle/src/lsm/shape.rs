@@ -40,9 +40,9 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
-    /// The changes that take up a sorted run which has no key in common with any of the shape's, and
-    /// is newer than all of them. `None` if it may have one.
-    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Vec<Move>>;
+    /// The changes that take up a sorted run which is newer than all of the shape's, and has no key
+    /// in common with them, or few. `None` if it may have more.
+    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Apart>;
     /// The shape after a job, with the outputs of its pieces.
     fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self>;
     /// The first invariant of the layout that is broken, if one is.
@@ -130,6 +130,13 @@ pub enum Cuts {
     At(Vec<Bytes>),
 }
 
+/// The changes that take up a run beside the others.
+pub struct Apart {
+    pub moves: Vec<Move>,
+    /// The run's keys up to this one may lie in an older run, too.
+    pub upto: Option<Bytes>,
+}
+
 /// A change of groups that moves no data.
 #[derive(Clone)]
 pub enum Move {
@@ -138,8 +145,9 @@ pub enum Move {
     /// The oldest run of the group, which has keys of one group of the next level only, comes above
     /// the other ones there.
     Sink { group: u64 },
-    /// The group of this level that has the key is divided: a group begins at the key.
-    Insert { level: u32, start: Bytes },
+    /// The group of this level that has the key is divided: a group begins at the key. Of a run with
+    /// keys on both sides, this part is taken to lie in the new group.
+    Insert { level: u32, start: Bytes, share: f64 },
     /// The group that begins at the key in this level joins the one before it.
     Delete { level: u32, start: Bytes },
     /// A level without tables is put above the last one. Its groups begin at these keys.

@@ -13,7 +13,7 @@
 //! A filter longer than 16 KiB is stored in consecutive pieces of that length, each a record of its
 //! own. A filter of megabytes, as a large batch makes, is thus read like a block.
 //!
-//! A part that was written in key order may do without blocks ([`stretch`](super::stretch)).
+//! Stretches that were written in key order may do without blocks ([`stretch`](super::stretch)).
 //!
 //! Root and blocks are missing if [`LogSearch`] does without an index, as published. The root is
 //! missing if it would exceed the maximum length of a record. In both cases the part is searched
@@ -28,7 +28,7 @@ use crate::format::limits::check_record;
 use crate::log::LogMemory;
 use crate::log::index::ends::Ends;
 use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
-use crate::log::index::stretch::{self, STRETCH_BYTES};
+use crate::log::index::stretch::{Step, Stretches};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::records::{encode_record, record_bytes};
@@ -122,9 +122,10 @@ impl IndexedPart {
             .is_some_and(|(first, last)| span.starts_behind(order, last) || span.ends_before(order, first))
     }
 
-    /// True if its operations stand in the order of their keys, and its root points to them.
+    /// True if its operations stand in the order of their keys, but for a few: their blocks take less
+    /// than two bytes for each operation of the part, and would take some twenty.
     pub fn is_in_key_order(&self) -> bool {
-        self.root.len > 0 && self.root.offset == self.end
+        self.root.len > 0 && self.root.offset - self.end <= 2 * self.entries
     }
 
     /// The piece of the filter for keys of this hash, and the number of pieces.
@@ -216,15 +217,7 @@ pub fn build_index(
         root: BlockBuilder::new(request.header.base_version),
         last_key: Vec::new(),
         value: Vec::with_capacity(16),
-        stretch: RecordPtr { offset: request.start, len: 0 },
-    };
-    let search = match request.search {
-        LogSearch::Stretches if request.voids.is_empty() => {
-            let is_ordered = stretch::is_in_key_order(part, request.start, request.end);
-            if is_ordered { LogSearch::Stretches } else { LogSearch::Indexed }
-        }
-        LogSearch::Stretches => LogSearch::Indexed,
-        search => search,
+        stretches: Stretches::new(request.start, request.end),
     };
     let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
     let (mut last_key, mut newest) = (Vec::new(), None);
@@ -234,6 +227,7 @@ pub fn build_index(
         // The latest of a key's operations at one version comes first and hides the others.
         let same_key = newest.is_some() && last_key == key;
         if same_key && newest == Some(hit.version) {
+            builder.pass_over(hit);
             return;
         }
         if !same_key {
@@ -246,7 +240,7 @@ pub fn build_index(
         }
         newest = Some(hit.version);
         entries += 1;
-        search.index(&mut builder, key, hit);
+        request.search.index(&mut builder, key, hit);
     });
     let root = builder.finish_root();
     let filter =
@@ -278,7 +272,7 @@ pub fn build_index(
 pub enum LogSearch {
     /// By an index, so that a read touches a bounded number of blocks.
     Indexed,
-    /// The same, with an index of stretches for a part that was written in key order.
+    /// The same, without blocks for stretches that were written in key order.
     Stretches,
     /// From the part's start to its end (EvenDB §3.3).
     Linear,
@@ -303,8 +297,7 @@ struct IndexBuilder<'a> {
     last_key: Vec<u8>,
     /// The encoded place of the operation that is being added.
     value: Vec<u8>,
-    /// The operations that the root does not have yet, if the part is in key order.
-    stretch: RecordPtr,
+    stretches: Stretches,
 }
 
 impl IndexBuilder<'_> {
@@ -329,18 +322,39 @@ impl IndexBuilder<'_> {
     }
 
     fn add_to_stretch(&mut self, key: &[u8], hit: MemoryHit) {
-        self.stretch.len += hit.place.len;
+        if !self.stretches.is_open() {
+            self.add(key, hit);
+        }
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
-        if self.stretch.len >= STRETCH_BYTES {
-            self.finish_stretch();
+        self.step(Some(key), hit);
+    }
+
+    /// Counts an operation that readers need not find.
+    fn pass_over(&mut self, hit: MemoryHit) {
+        if self.request.search == LogSearch::Stretches {
+            self.step(None, hit);
         }
     }
 
-    fn finish_stretch(&mut self) {
-        if self.stretch.len > 0 {
-            self.add_to_root(self.stretch);
-            self.stretch = RecordPtr { offset: self.stretch.offset + u64::from(self.stretch.len), len: 0 };
+    fn step(&mut self, key: Option<&[u8]>, hit: MemoryHit) {
+        match self.stretches.add(key, hit) {
+            Step::None => {}
+            Step::Ended(stretch) => self.add_to_root(stretch),
+            // What was held back, and the following operations, are in blocks.
+            Step::Broken(entries) => entries.iter().for_each(|(key, hit)| self.add(key, *hit)),
+            Step::Resumed => self.finish_block(),
+        }
+    }
+
+    fn finish_stretches(&mut self) {
+        match self.stretches.finish() {
+            Step::Ended(stretch) => self.add_to_root(stretch),
+            Step::Broken(entries) => {
+                entries.iter().for_each(|(key, hit)| self.add(key, *hit));
+                self.finish_block();
+            }
+            Step::None | Step::Resumed => {}
         }
     }
 
@@ -353,7 +367,7 @@ impl IndexBuilder<'_> {
 
     fn finish_root(&mut self) -> RecordPtr {
         self.finish_block();
-        self.finish_stretch();
+        self.finish_stretches();
         if self.root.is_empty() {
             return RecordPtr { offset: 0, len: 0 };
         }

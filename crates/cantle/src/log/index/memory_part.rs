@@ -152,12 +152,6 @@ impl MemoryPart {
         self.list.for_each(|entry| visit(entry.key(), entry.place().len));
     }
 
-    /// True if all entries are as `is` says, which gets them in order. Only while nobody writes and
-    /// none is noted.
-    pub fn all(&self, mut is: impl FnMut(&[u8], MemoryHit) -> bool) -> bool {
-        self.list.noted().is_empty() && self.entries().all(|entry| is(entry.key(), hit_of(entry)))
-    }
-
     /// Visits every entry in order, noted ones included. Only while nobody writes.
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], MemoryHit)) {
         let mut visit = |entry: Entry<'_>| visit(entry.key(), hit_of(entry));
