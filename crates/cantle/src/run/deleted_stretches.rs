@@ -9,10 +9,10 @@
 //! they may be committed meanwhile.
 
 use crate::log::op::range_delete::RangeTombstone;
+use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::ops::Bound;
 
 /// Number of neighbouring stretches that are checked before all stretches are searched.
 const STEPS_MAX: usize = 4;
@@ -42,41 +42,10 @@ enum End {
     End(usize),
 }
 
-/// The position of an end between keys.
-#[derive(Clone, Copy)]
-enum Gap<'a> {
-    First,
-    Before(&'a [u8]),
-    Behind(&'a [u8]),
-    Last,
-}
-
 fn gap(deletes: &[RangeTombstone], end: End) -> Gap<'_> {
     match end {
-        End::Start(number) => match &deletes[number].bounds.start {
-            Bound::Unbounded => Gap::First,
-            Bound::Included(key) => Gap::Before(key),
-            Bound::Excluded(key) => Gap::Behind(key),
-        },
-        End::End(number) => match &deletes[number].bounds.end {
-            Bound::Unbounded => Gap::Last,
-            Bound::Included(key) => Gap::Behind(key),
-            Bound::Excluded(key) => Gap::Before(key),
-        },
-    }
-}
-
-fn compare(order: &KeyOrder, a: Gap<'_>, b: Gap<'_>) -> Ordering {
-    let rank = |gap| match gap {
-        Gap::First => 0,
-        Gap::Before(_) | Gap::Behind(_) => 1,
-        Gap::Last => 2,
-    };
-    match (a, b) {
-        (Gap::Before(a), Gap::Before(b)) | (Gap::Behind(a), Gap::Behind(b)) => order.compare(a, b),
-        (Gap::Before(a), Gap::Behind(b)) => order.compare(a, b).then(Ordering::Less),
-        (Gap::Behind(a), Gap::Before(b)) => order.compare(a, b).then(Ordering::Greater),
-        (a, b) => rank(a).cmp(&rank(b)),
+        End::Start(number) => Gap::start(&deletes[number].bounds),
+        End::End(number) => Gap::end(&deletes[number].bounds),
     }
 }
 
@@ -95,7 +64,7 @@ impl DeletedStretches {
             (0..deletes.len()).flat_map(|number| [End::Start(number), End::End(number)]).collect();
         let gap_of = |end: &End| gap(&deletes, *end);
         // The ends are often sorted already.
-        order.sort_by(&mut ends, |a, b| compare(order, gap_of(a), gap_of(b)));
+        order.sort_by(&mut ends, |a, b| gap_of(a).compare(order, gap_of(b)));
         // Numbers in place of ends, so that the code below compares no keys.
         let mut starts = vec![0; deletes.len()];
         let mut stops = vec![0; deletes.len()];
@@ -103,7 +72,7 @@ impl DeletedStretches {
         for end in &ends {
             let is_new = firsts
                 .last()
-                .is_none_or(|first| compare(order, gap_of(first), gap_of(end)) != Ordering::Equal);
+                .is_none_or(|first| gap_of(first).compare(order, gap_of(end)) != Ordering::Equal);
             if is_new {
                 firsts.push(*end);
             }
@@ -147,12 +116,7 @@ impl DeletedStretches {
 
     /// Number of stretches that begin at or before `key`.
     fn find(&self, order: &KeyOrder, key: &[u8]) -> usize {
-        let begins = |stretch: &Stretch| match gap(&self.deletes, stretch.from) {
-            Gap::First => true,
-            Gap::Before(start) => order.compare(start, key) != Ordering::Greater,
-            Gap::Behind(start) => order.compare(start, key) == Ordering::Less,
-            Gap::Last => false,
-        };
+        let begins = |stretch: &Stretch| gap(&self.deletes, stretch.from).is_before(order, key);
         let mut found = self.last;
         for _ in 0..STEPS_MAX {
             if self.stretches.get(found).is_some_and(begins) {
@@ -172,6 +136,7 @@ mod tests {
     use super::*;
     use crate::types::bounds::Bounds;
     use proptest::prelude::*;
+    use std::ops::Bound;
 
     fn bound(key: u8, kind: u8) -> Bound<Vec<u8>> {
         match kind {

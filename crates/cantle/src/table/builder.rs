@@ -1,17 +1,20 @@
 //! Writes a table, front to back, once.
 
 use super::compression::{self, Compressor};
-use super::footer::Footer;
+use super::footer::{Footer, RangesPlace};
 use super::frame::{Handle, TRAILER_BYTES, trailer};
 use super::properties::TableMeta;
+use super::ranges::{DELETES, DeletedRange, INDEX, RangesBuilder};
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::block::{BlockBuilder, entry_order, shared_prefix};
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::header::{FileHeader, FileKind};
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
 use crate::types::compression::Compression;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
+use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
 use crate::vfs::VfsFile;
 use std::cmp::Ordering;
@@ -75,6 +78,13 @@ pub(crate) struct TableBuilder {
     last_key: Vec<u8>,
     last_version: u64,
     meta: TableMeta,
+    ranges: Vec<RangesOfBlock>,
+}
+
+/// The range deletes of one block, from the start of the first to the end of the last.
+struct RangesOfBlock {
+    bounds: Bounds,
+    block: RangesBuilder,
 }
 
 impl TableBuilder {
@@ -108,16 +118,8 @@ impl TableBuilder {
             unindexed: None,
             last_key: Vec::new(),
             last_version: 0,
-            meta: TableMeta {
-                file_bytes: 0,
-                entries: 0,
-                tombstones: 0,
-                user_bytes: 0,
-                min_version: header.base_version,
-                max_version: header.base_version,
-                smallest: Vec::new(),
-                largest: Vec::new(),
-            },
+            meta: TableMeta::empty(header.base_version),
+            ranges: Vec::new(),
         })
     }
 
@@ -146,10 +148,8 @@ impl TableBuilder {
         }
         if self.meta.entries == 0 {
             self.meta.smallest = key.to_vec();
-            self.meta.min_version = version;
         }
-        self.meta.min_version = self.meta.min_version.min(version);
-        self.meta.max_version = self.meta.max_version.max(version);
+        self.meta.add_version(version);
         self.meta.entries += 1;
         if kind == Kind::Put {
             self.meta.user_bytes += (key.len() + value.len()) as u64;
@@ -166,10 +166,39 @@ impl TableBuilder {
         if self.block.size_bytes() >= self.block_bytes { self.finish_block() } else { Ok(()) }
     }
 
+    /// Adds a range whose entries below each of these versions are deleted, here and in older
+    /// tables. Ranges ascend and do not overlap.
+    pub(crate) fn add_deleted(&mut self, range: &DeletedRange) {
+        debug_assert!(range.versions.is_sorted_by(|a, b| a > b) && !range.versions.is_empty());
+        debug_assert!(
+            self.ranges.last().is_none_or(|last| {
+                let start = Gap::start(&range.bounds);
+                Gap::end(&last.bounds).compare(&self.order, start).is_le() || self.order.failure().is_some()
+            }),
+            "ranges are added out of order"
+        );
+        let is_full = |last: &RangesOfBlock| last.block.size_bytes() >= self.block_bytes;
+        if self.ranges.last().is_none_or(is_full) {
+            let (bounds, block) = (range.bounds.clone(), RangesBuilder::new(DELETES));
+            self.ranges.push(RangesOfBlock { bounds, block });
+        }
+        let base_version = self.header.base_version;
+        let above = |version: &u64| version.saturating_sub(base_version);
+        let differences: Vec<u64> = range.versions.iter().map(above).collect();
+        if let Some(last) = self.ranges.last_mut() {
+            last.bounds.end = range.bounds.end.clone();
+            last.block.add(&range.bounds, &differences);
+        }
+        range.versions.iter().for_each(|&version| self.meta.add_version(version));
+        self.meta.ranges += 1;
+    }
+
     /// Approximate length of the file if it were finished now.
     pub(crate) fn bytes_estimate(&self) -> u64 {
         let filter_bytes = self.filter.as_ref().map_or(0, BloomBuilder::size_bytes);
-        self.out.position() + (self.block.size_bytes() + self.index.size_bytes() + filter_bytes) as u64
+        let range_bytes: usize = self.ranges.iter().map(|ranges| ranges.block.size_bytes()).sum();
+        let held_bytes = self.block.size_bytes() + self.index.size_bytes() + filter_bytes + range_bytes;
+        self.out.position() + held_bytes as u64
     }
 
     /// Writes the rest and, if `sync`, makes the file's data durable (the caller syncs its name).
@@ -179,6 +208,7 @@ impl TableBuilder {
             self.index_block(handle, None);
         }
         let filter = self.write_filter()?;
+        let ranges = self.write_ranges()?;
         let index = self.index.finish();
         if index.len() > BLOCK_BYTES_MAX {
             return Err(Error::InvalidArgument("a table's index exceeds 1 GiB: write smaller tables".into()));
@@ -187,7 +217,7 @@ impl TableBuilder {
         self.meta.largest = std::mem::take(&mut self.last_key);
         let properties = self.meta.encode(self.header.base_version);
         let properties = self.write_block(&properties, false)?;
-        let footer = Footer { filter, index, properties }.encode(&self.header, self.out.position());
+        let footer = Footer { filter, ranges, index, properties }.encode(&self.header, self.out.position());
         self.out.append(&footer)?;
         self.out.flush()?;
         if sync {
@@ -210,6 +240,23 @@ impl TableBuilder {
             self.write_block(&page, false)?;
         }
         Ok(Handle { offset, payload_bytes: self.out.position() - offset - TRAILER_BYTES })
+    }
+
+    /// Writes the range deletes and their index, if there are any.
+    fn write_ranges(&mut self) -> Result<Option<RangesPlace>> {
+        let (start, mut index) = (self.out.position(), RangesBuilder::new(INDEX));
+        for RangesOfBlock { bounds, block } in std::mem::take(&mut self.ranges) {
+            let Handle { offset, payload_bytes } = self.write_block(&block.finish(), true)?;
+            index.add(&bounds, &[offset, payload_bytes]);
+        }
+        if index.is_empty() {
+            return Ok(None);
+        }
+        let index = index.finish();
+        if index.len() > BLOCK_BYTES_MAX {
+            return Err(Error::InvalidArgument("a table's range deletes need more than 1 GiB".into()));
+        }
+        Ok(Some(RangesPlace { start, index: self.write_block(&index, true)? }))
     }
 
     fn finish_block(&mut self) -> Result<()> {

@@ -256,6 +256,11 @@ impl EntryCursor for TableCursor {
         self.data.as_ref().and_then(BlockCursor::entry)
     }
 
+    /// The version: a range delete of a table covers its entries with lower ones.
+    fn position(&self) -> u64 {
+        self.entry().map_or(0, |entry| entry.version)
+    }
+
     fn value(&mut self) -> Result<Bytes> {
         Ok(self.value_bytes())
     }

@@ -38,12 +38,17 @@ impl Handle {
         let mut decoder = Decoder::new(bytes);
         let handle = Self { offset: decoder.varint()?, payload_bytes: decoder.varint()? };
         decoder.finish()?;
+        handle.checked(start, end)
+    }
+
+    /// The same handle, if its block lies within `start..end`.
+    pub(super) fn checked(self, start: u64, end: u64) -> Result<Self, Malformed> {
         let block_end =
-            handle.offset.checked_add(handle.payload_bytes).and_then(|end| end.checked_add(TRAILER_BYTES));
-        if handle.offset < start || block_end.is_none_or(|block_end| block_end > end) {
+            self.offset.checked_add(self.payload_bytes).and_then(|end| end.checked_add(TRAILER_BYTES));
+        if self.offset < start || block_end.is_none_or(|block_end| block_end > end) {
             return Err(Malformed("a block's place is outside the file's data"));
         }
-        Ok(handle)
+        Ok(self)
     }
 
     /// Bytes of the block with its trailer.

@@ -12,6 +12,10 @@
 //!   │ 64 bytes │        each block is followed by a trailer of 5 bytes               │32 bytes│
 //! ```
 //!
+//! A table may also have range deletes, and nothing else: blocks of them with an index of their own
+//! follow the filter, and the footer is longer ([`ranges`]). A range delete covers entries of older
+//! tables, and entries of the same table with lower versions.
+//!
 //! Invariants: entries are in the order of keys, the versions of a key newest first; blocks follow one another
 //! without a gap, so every byte of the file is under a checksum; the index has one entry for each data block,
 //! not before its last entry and not after the first one of the next block.
@@ -34,12 +38,15 @@ mod handle;
 #[cfg(test)]
 mod handle_tests;
 mod properties;
+mod range_reads;
+mod ranges;
 pub(crate) mod reader;
 mod salvage;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use handle::{Pinned, TableHandle, Tables};
+pub(crate) use ranges::DeletedRange;
 pub(crate) use reader::{Table, TableGet};
 pub(crate) use salvage::{TableLoss, TableSalvage};
 

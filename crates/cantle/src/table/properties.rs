@@ -13,17 +13,41 @@ pub(crate) struct TableMeta {
     pub(crate) tombstones: u64,
     /// Lengths of the keys and values of all `Put` entries.
     pub(crate) user_bytes: u64,
-    /// The lowest version; the base version of the file if there are no entries.
+    /// The lowest version, range deletes included; the base version of the file if there is none.
     pub(crate) min_version: u64,
-    /// The highest version; the base version of the file if there are no entries.
+    /// The highest version, range deletes included; the base version of the file if there is none.
     pub(crate) max_version: u64,
     /// The first key; empty if there are no entries.
     pub(crate) smallest: Vec<u8>,
     /// The last key; empty if there are no entries.
     pub(crate) largest: Vec<u8>,
+    /// Ranges with range deletes.
+    pub(crate) ranges: u64,
 }
 
 impl TableMeta {
+    /// Those of a table without entries.
+    pub(super) fn empty(base_version: u64) -> Self {
+        Self {
+            file_bytes: 0,
+            entries: 0,
+            tombstones: 0,
+            user_bytes: 0,
+            min_version: base_version,
+            max_version: base_version,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+            ranges: 0,
+        }
+    }
+
+    /// Counts a version of the next entry or range.
+    pub(super) fn add_version(&mut self, version: u64) {
+        let is_first = self.entries == 0 && self.ranges == 0;
+        self.min_version = if is_first { version } else { self.min_version.min(version) };
+        self.max_version = self.max_version.max(version);
+    }
+
     /// The properties block. It omits the file's length, which the file system knows.
     pub(super) fn encode(&self, base_version: u64) -> Vec<u8> {
         let mut out = Vec::new();
@@ -34,6 +58,9 @@ impl TableMeta {
         put_varint(&mut out, self.max_version.saturating_sub(base_version));
         put_bytes(&mut out, &self.smallest);
         put_bytes(&mut out, &self.largest);
+        if self.ranges > 0 {
+            put_varint(&mut out, self.ranges);
+        }
         out
     }
 
@@ -43,7 +70,7 @@ impl TableMeta {
         let version = |difference: u64| {
             base_version.checked_add(difference).ok_or(Malformed("a version exceeds 64 bits"))
         };
-        let meta = Self {
+        let mut meta = Self {
             file_bytes,
             entries: decoder.varint()?,
             tombstones: decoder.varint()?,
@@ -52,7 +79,11 @@ impl TableMeta {
             max_version: version(decoder.varint()?)?,
             smallest: decoder.bytes()?.to_vec(),
             largest: decoder.bytes()?.to_vec(),
+            ranges: 0,
         };
+        if !decoder.rest().is_empty() {
+            meta.ranges = decoder.size()?;
+        }
         decoder.finish()?;
         Ok(meta)
     }

@@ -2,7 +2,7 @@
 
 use super::cursor::TableCursor;
 use super::filter::{FilterPages, FilterPlace};
-use super::footer::{FOOTER_BYTES, Footer};
+use super::footer::{Footer, footer_bytes};
 use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
 use crate::block::{Block, BlockCursor, Probe};
@@ -245,6 +245,11 @@ impl Table {
 
     /// A page of the filter, through the cache.
     fn filter_page(&self, handle: Handle) -> Result<Bytes> {
+        self.plain_block(handle)
+    }
+
+    /// A block that has no entries, through the cache.
+    pub(super) fn plain_block(&self, handle: Handle) -> Result<Bytes> {
         let load = || self.read_payload(handle).map(CacheValue::Bytes);
         match self.cache.get_or_load(self.header.file, handle.offset, load)? {
             CacheValue::Bytes(page) => Ok(page),
@@ -329,13 +334,14 @@ pub(super) fn read_description(
     header: &FileHeader,
 ) -> Result<(Footer, TableMeta)> {
     let file_bytes = file.len().map_err(|source| Error::io(Attempt::Measure, path, source))?;
-    let Some(footer_offset) = file_bytes.checked_sub(FOOTER_BYTES).filter(|&offset| offset >= HEADER_BYTES)
-    else {
+    let tail_offset = file_bytes.saturating_sub(TAIL_BYTES).max(HEADER_BYTES);
+    let tail = read(file, path, tail_offset, file_bytes.saturating_sub(tail_offset))?;
+    let before_footer = (tail.len() as u64).checked_sub(footer_bytes(&tail));
+    let Some(before_footer) = before_footer else {
         return Err(Error::corruption(path, file_bytes, "the table is cut off before its footer"));
     };
-    let tail_offset = file_bytes.saturating_sub(TAIL_BYTES).max(HEADER_BYTES);
-    let tail = read(file, path, tail_offset, file_bytes - tail_offset)?;
-    let (before_footer, footer) = tail.split_at((footer_offset - tail_offset) as usize);
+    let footer_offset = tail_offset + before_footer;
+    let (before_footer, footer) = tail.split_at(before_footer as usize);
     let footer = Footer::decode(header, path, footer_offset, footer)?;
     let Handle { offset, .. } = footer.properties;
     let properties = match offset.checked_sub(tail_offset) {

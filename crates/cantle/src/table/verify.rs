@@ -43,13 +43,7 @@ impl Table {
         let mut walk = Walk {
             meta: TableMeta {
                 file_bytes: self.meta().file_bytes,
-                entries: 0,
-                tombstones: 0,
-                user_bytes: 0,
-                min_version: self.header.base_version,
-                max_version: self.header.base_version,
-                smallest: Vec::new(),
-                largest: Vec::new(),
+                ..TableMeta::empty(self.header.base_version)
             },
             last_version: 0,
             separator: None,
@@ -87,6 +81,7 @@ impl Table {
         if end != self.footer.filter.offset {
             report(Error::corruption(&self.path, end, "the index does not reach the end of the data"));
         }
+        walk.complete &= self.verify_ranges(&mut walk.meta, report, caught)?;
         if let Some((_, described)) = described
             && walk.complete
             && described != walk.meta
@@ -165,16 +160,14 @@ impl Table {
             let meta = &mut walk.meta;
             if meta.entries == 0 {
                 meta.smallest = entry.key.to_vec();
-                meta.min_version = entry.version;
             } else {
                 let last =
                     entry_order(&self.order, &meta.largest, walk.last_version, entry.key, entry.version);
                 disorder |= last == Ordering::Greater;
             }
             unfiltered |= !self.passes(filter, bloom::hash(entry.key));
+            meta.add_version(entry.version);
             meta.entries += 1;
-            meta.min_version = meta.min_version.min(entry.version);
-            meta.max_version = meta.max_version.max(entry.version);
             if entry.kind == Kind::Put {
                 meta.user_bytes += (entry.key.len() + entries.value_bytes().len()) as u64;
             } else {

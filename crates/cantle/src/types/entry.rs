@@ -63,8 +63,9 @@ pub trait EntryCursor: Send {
     fn prev(&mut self) -> Result<()>;
     /// The entry under the cursor, or `None` past either end.
     fn entry(&self) -> Option<EntryRef<'_>>;
-    /// Position of the entry among the entries of its source: of two entries with the same version,
-    /// the one with the greater position is newer. 0 in sources that keep one entry for a version.
+    /// Position of the entry among the entries and range deletes of its source: a range delete covers
+    /// entries with lower positions, and an entry is newer than one of the same version with a lower
+    /// position. 0 in sources that keep one entry for a version and have no range deletes.
     fn position(&self) -> u64 {
         0
     }

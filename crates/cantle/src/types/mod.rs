@@ -6,6 +6,7 @@ pub mod compression;
 pub mod durability;
 pub mod entry;
 pub mod error;
+pub mod gap;
 pub mod order;
 pub mod prefix;
 pub mod span;

@@ -8,6 +8,7 @@
 
 use super::super::frame::{Handle, TRAILER_BYTES, unframe};
 use super::super::properties::TableMeta;
+use super::super::ranges::{DELETES, INDEX, RangeBlock};
 use super::super::reader::read;
 use crate::block::{Block, BlockCursor};
 use crate::format::codec::Decoder;
@@ -34,6 +35,8 @@ const CHECKED_FACTOR: u64 = 256;
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     pub(super) data: Vec<Handle>,
+    /// The blocks of range deletes.
+    pub(super) deleted: Vec<Handle>,
     /// Offset at which the data ends, if that is known.
     pub(super) data_end: Option<u64>,
 }
@@ -75,11 +78,18 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        let mut deleted = Vec::new();
+        for &handle in &frames {
+            let payload = self.payload(handle)?;
+            if RangeBlock::parse(payload, DELETES).is_ok() {
+                deleted.push(handle);
+            }
+        }
         // The index is the last block but one, if it is intact.
         for place in (0..frames.len()).rev().take(3) {
             if let Some(data) = self.as_index(frames[place])? {
                 let data_end = data.last().map(|last| last.end());
-                return Ok(Frames { data, data_end });
+                return Ok(Frames { data, deleted, data_end });
             }
         }
         let last = frames.len().saturating_sub(1);
@@ -87,11 +97,11 @@ impl<'a> Search<'a> {
         for (place, handle) in frames.into_iter().enumerate() {
             let block = self.payload(handle)?;
             let described = place == last && TableMeta::decode(&block, 0, 0).is_ok();
-            if !described && is_data(block, self.header.base_version) {
+            if !described && !is_ranges(&block) && is_data(block, self.header.base_version) {
                 data.push(handle);
             }
         }
-        Ok(Frames { data, data_end: None })
+        Ok(Frames { data, deleted, data_end: None })
     }
 
     fn payload(&self, handle: Handle) -> Result<Bytes> {
@@ -207,6 +217,11 @@ impl<'a> Search<'a> {
         }
         Ok(&self.window[(offset - self.window_offset) as usize..])
     }
+}
+
+/// True if a payload is a block of ranges.
+fn is_ranges(payload: &[u8]) -> bool {
+    [DELETES, INDEX].iter().any(|magic| payload.starts_with(magic))
 }
 
 /// True if a payload is a block of entries.

@@ -2,7 +2,7 @@
 //!
 //! The index has the places of the blocks. If it is lost, they are found by their checksums
 //! (`frames`). Each damage is recorded with the keys between which entries are missing, and the
-//! walk continues after it. No contents of a file make it fail; only errors of the operating system
+//! walk continues after it. Range deletes are read first, all at once. No contents of a file make it fail; only errors of the operating system
 //! do.
 //!
 //! Memory: the places of the blocks, 16 bytes each, one block, and a window of the file.
@@ -10,10 +10,13 @@
 mod frames;
 
 use super::filter::FilterPages;
-use super::footer::Footer;
+use super::footer::{Footer, LONG_FOOTER_BYTES, RangesPlace, footer_bytes};
 use super::frame::{Handle, unframe};
+use super::range_reads::{decoded, place_of};
+use super::ranges::{DELETES, DeletedRange, INDEX, RangeBlock};
 use super::reader::{read, read_description};
 use crate::block::{Block, BlockCursor, entry_order};
+use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, HEADER_BYTES};
 use crate::sync::Arc;
 use crate::types::entry::EntryRef;
@@ -60,6 +63,7 @@ pub(crate) struct TableSalvage {
     losses: Vec<TableLoss>,
     /// Index of the first loss that waits for the key after it.
     open_losses: usize,
+    deleted: Vec<DeletedRange>,
 }
 
 impl TableSalvage {
@@ -88,6 +92,7 @@ impl TableSalvage {
             last: None,
             losses: Vec::new(),
             open_losses: 0,
+            deleted: Vec::new(),
         };
         salvage.blocks = salvage.find_blocks()?.into_iter();
         Ok(salvage)
@@ -101,6 +106,7 @@ impl TableSalvage {
         match described.map_err(|error| self.lose(error, false)) {
             Ok((footer, _)) => {
                 self.look_at_filter(footer.filter);
+                self.read_deleted(footer.ranges);
                 self.data_end = Some(footer.filter.offset);
                 match self.read_index(&footer) {
                     Ok(blocks) => return Ok(blocks),
@@ -113,6 +119,7 @@ impl TableSalvage {
                 if let Some(footer) = self.footer(file_bytes)
                     && let Ok(blocks) = self.read_index(&footer)
                 {
+                    self.read_deleted(footer.ranges);
                     self.data_end = Some(footer.filter.offset);
                     return Ok(blocks);
                 }
@@ -120,7 +127,54 @@ impl TableSalvage {
         }
         let frames = Search::new(&*file, &self.path, &self.header, search_end).run()?;
         self.data_end = self.data_end.or(frames.data_end);
+        for handle in frames.deleted {
+            self.read_deleted_block(handle);
+        }
         Ok(frames.data)
+    }
+
+    /// The range deletes, in order. Those that are lost are among the losses.
+    pub(crate) fn take_deleted(&mut self) -> Vec<DeletedRange> {
+        std::mem::take(&mut self.deleted)
+    }
+
+    fn read_deleted(&mut self, place: Option<RangesPlace>) {
+        let Some(place) = place else { return };
+        let damaged = |what: Malformed| Error::corruption(&self.path, place.index.offset, what.0);
+        let index = self.read_part(place.index);
+        let index = index.and_then(|bytes| RangeBlock::parse(bytes, INDEX).map_err(damaged));
+        let handles = index.and_then(|index| {
+            let handles: Result<Vec<Handle>, Malformed> =
+                index.iter().map(|part| place_of(place, &part?)).collect();
+            handles.map_err(damaged)
+        });
+        match handles {
+            Ok(handles) => handles.into_iter().for_each(|handle| self.read_deleted_block(handle)),
+            Err(error) => self.lose_deleted(error),
+        }
+    }
+
+    fn read_deleted_block(&mut self, handle: Handle) {
+        let damaged = |what: Malformed| Error::corruption(&self.path, handle.offset, what.0);
+        let block = self.read_part(handle);
+        let block = block.and_then(|bytes| RangeBlock::parse(bytes, DELETES).map_err(damaged));
+        let ranges = block.and_then(|block| {
+            let base_version = self.header.base_version;
+            let ranges: Result<Vec<DeletedRange>, Malformed> =
+                block.iter().map(|range| decoded(&range?, base_version)).collect();
+            ranges.map_err(damaged)
+        });
+        match ranges {
+            Ok(ranges) => self.deleted.extend(ranges),
+            Err(error) => self.lose_deleted(error),
+        }
+    }
+
+    /// Records that range deletes are lost, whose ranges nobody knows.
+    fn lose_deleted(&mut self, error: Error) {
+        let loss = TableLoss { error, entries: true, after: None, before: None };
+        self.losses.insert(self.open_losses, loss);
+        self.open_losses += 1;
     }
 
     /// Reports damage of the filter, by which no entry is lost.
@@ -139,10 +193,12 @@ impl TableSalvage {
     }
 
     fn footer(&self, file_bytes: u64) -> Option<Footer> {
-        use super::footer::FOOTER_BYTES;
-        let offset = file_bytes.checked_sub(FOOTER_BYTES).filter(|&offset| offset >= HEADER_BYTES)?;
-        let bytes = read(&*self.file, &self.path, offset, FOOTER_BYTES).ok()?;
-        Footer::decode(&self.header, &self.path, offset, &bytes).ok()
+        let tail_bytes = LONG_FOOTER_BYTES.min(file_bytes.saturating_sub(HEADER_BYTES));
+        let tail = read(&*self.file, &self.path, file_bytes - tail_bytes, tail_bytes).ok()?;
+        let bytes = footer_bytes(&tail);
+        let offset = file_bytes.checked_sub(bytes).filter(|&offset| offset >= HEADER_BYTES)?;
+        let bytes = tail.get((tail_bytes - bytes) as usize..)?;
+        Footer::decode(&self.header, &self.path, offset, bytes).ok()
     }
 
     fn read_part(&self, handle: Handle) -> Result<Bytes> {

@@ -3,6 +3,7 @@
 mod damage;
 mod filter;
 mod format;
+mod ranges;
 mod reading;
 mod writing;
 

@@ -60,6 +60,7 @@ fn expected_meta(entries: &[Entry], file_bytes: u64) -> TableMeta {
         max_version: entries.iter().map(|entry| entry.version).max().unwrap_or(BASE_VERSION),
         smallest: entries.first().map(|entry| entry.key.clone()).unwrap_or_default(),
         largest: entries.last().map(|entry| entry.key.clone()).unwrap_or_default(),
+        ranges: 0,
     }
 }
 
