@@ -125,6 +125,7 @@ canaries! {
     MERGE_UNTOLD_OF_LEVELS "merge-untold-of-levels" "the manifest does not learn of a merge of logs or guards",
     ADOPTED_BELOW_OTHERS "adopted-below-others" "a log in key order goes below tables with the same keys",
     SUNK_NEWEST_FIRST "sunk-newest-first" "the newest table of a guard moves to the next level, below older ones",
+    RANGE_DELETES_LEFT "range-deletes-left" "a merge carries no range delete on to a guard that it has no key of",
     VERSION_OFF_BY_ONE "version-off-by-one" "a scan sees what was written one version after its snapshot",
     MUNK_TOO_EARLY "munk-too-early" "a chunk in memory misses what was written while it was loaded",
     MUNK_GONE_TOO_EARLY "munk-gone-too-early" "a chunk in memory goes before its log can be searched",

@@ -34,6 +34,7 @@ fn the_documented_manifest_is_what_is_written() {
         stale_bytes: 3,
         large_bytes: 0,
         entries: 3,
+        has_deleted: false,
         span: Some(Span { start: None, end: Some("app/9".into()) }),
         share_bytes: Some(126),
         dropped: None,

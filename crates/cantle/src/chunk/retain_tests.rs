@@ -8,6 +8,7 @@ use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::types::entry::Kind;
+use crate::types::span::contains;
 use crate::vfs::MemVfs;
 use crate::{ChunkOptions, Db, KeyspaceOptions, Options};
 use bytes::Bytes;
@@ -48,7 +49,8 @@ fn runs(has_table: bool, writes: &[Write]) -> (Db, Arc<Chunks>, Vec<u64>) {
     (db, chunks, versions)
 }
 
-/// Versions and kinds of the key that a merge keeps: a merge of logs only, or of all runs.
+/// Versions and kinds of the key that a merge keeps: a merge of logs only, or of all runs. Range
+/// deletes that a merge of logs carries on count as deletes of the key.
 fn kept(chunks: &Chunks, snapshots: &[u64], bottom: Bottom) -> Vec<(u64, Kind)> {
     let funk = chunks.index.find(b"").funk.load_full();
     let takes_all = bottom == Bottom::Reached;
@@ -58,7 +60,13 @@ fn kept(chunks: &Chunks, snapshots: &[u64], bottom: Bottom) -> Vec<(u64, Kind)> 
     merged.cursor.seek(KEY.as_bytes()).unwrap();
     let (key, keep) = (Bytes::from(KEY), Keep::new(snapshots.to_vec()));
     let kept = keep_versions(env, &mut merged, &key, &keep, u64::MAX, bottom).unwrap();
-    kept.iter().map(|entry| (entry.version, entry.kind)).collect()
+    let carried = if takes_all { Vec::new() } else { merged.carried(&keep) };
+    let covering = carried.iter().filter(|range| contains(&range.bounds, &env.order, KEY.as_bytes()));
+    let deleted = covering.flat_map(|range| &range.versions).map(|&version| (version, Kind::Delete));
+    let mut kept: Vec<(u64, Kind)> =
+        kept.iter().map(|entry| (entry.version, entry.kind)).chain(deleted).collect();
+    kept.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+    kept
 }
 
 /// True if a reader at this version finds the key in these entries, newest first, or else in older
@@ -83,7 +91,7 @@ fn a_range_delete_that_is_older_than_the_key_is_kept_for_who_sees_it() {
     let [deleted, put] = versions[..] else { panic!("two writes") };
     let both = [(put, Kind::Put), (deleted, Kind::Delete)];
     assert_eq!(kept(&chunks, &[deleted], Bottom::Deeper), both);
-    assert_eq!(kept(&chunks, &[], Bottom::Deeper), both[..1], "nobody reads what it hides");
+    assert_eq!(kept(&chunks, &[], Bottom::Deeper), both, "older runs may have other keys of the range");
     assert_eq!(kept(&chunks, &[deleted], Bottom::Reached), both[..1], "nothing is left beneath it");
 }
 

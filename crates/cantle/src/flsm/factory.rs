@@ -76,7 +76,7 @@ impl Named for Levels {
             level0_logs: view.logs.len() as u64,
             levels: view.shape.levels.len() as u64,
             guards_empty: view.shape.guards().filter(|guard| guard.runs.is_empty()).count() as u64,
-            guard_tables_most: view.shape.guards().map(|guard| guard.runs.len()).max().unwrap_or(0) as u64,
+            guard_tables_most: lsm.runs_most(&view) as u64,
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
             logs_adopted: of(|counters| &counters.logs_adopted),

@@ -73,9 +73,10 @@ impl Guard {
         Self { id, level, span, runs, debt: AtomicU64::new(0) }
     }
 
-    /// Number of entries of its tables.
+    /// Number of entries of its tables that are not dropped.
     pub fn entries(&self) -> u64 {
         let entries = |run: &Run| match &run.source {
+            _ if run.dropped.is_some() => 0,
             Source::Table(table) => table.entries,
             Source::Log(log) => log.puts.load(Relaxed),
         };

@@ -9,6 +9,9 @@
 //! output is cut where neighbouring keys share the fewest leading bytes, and each part becomes a
 //! guard.
 
+#[cfg(test)]
+mod deleted_tests;
+mod dropped;
 pub mod factory;
 mod levels;
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub fn levels_for(data_bytes: u64, level0_bytes: u64) -> usize {
 
 impl Guard {
     /// The merge of the newest `count` runs within the last level.
-    fn merge(&self, count: usize, rules: &Rules) -> Piece {
+    pub(super) fn merge(&self, count: usize, rules: &Rules) -> Piece {
         let is_whole = count == self.runs.len();
         let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
         let is_divided = is_whole && bytes > 2 * rules.table_bytes;
@@ -111,6 +111,9 @@ impl Levels {
             |guard: &&Arc<Guard>| guard.runs.len() > rules.runs_max && guard.depth(order) > rules.runs_max;
         let most =
             |level: &Level| level.iter().filter(is_crowded).max_by_key(|guard| guard.runs.len()).cloned();
+        if let Some(job) = self.pick_purge(rules).or_else(|| self.pick_bare(rules)) {
+            return Some(job);
+        }
         if let Some(guard) = above.iter().find_map(most) {
             return self.empty(order, &guard);
         }
@@ -320,13 +323,13 @@ impl Levels {
     }
 
     /// The merge of logs into the guards of level 1: a fragment for each guard that they have keys
-    /// of, above its tables. Where a range delete may cover keys that only tables have, everything
-    /// below the guard is rewritten. So is an only level that is empty: its guards are to be cut.
-    pub fn append_fragments(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job {
+    /// of, or range deletes, above its tables. An only level that is empty is rewritten instead: its
+    /// guards are to be cut.
+    pub fn append_fragments(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job {
         let mut pieces: Vec<Piece> = Vec::new();
         for guard in self.levels.first().into_iter().flatten() {
             let is_only = self.levels.len() == 1 && guard.runs.is_empty();
-            if is_only || logs.deleted.iter().any(|range| guard.span.overlaps(order, range)) {
+            if is_only {
                 pieces.extend(self.column(order, rules, guard, logs.bytes));
                 continue;
             }
@@ -391,10 +394,11 @@ mod tests {
                     let span =
                         span.split_once('-').map(|(start, end)| Span { start: key(start), end: key(end) });
                     let (bytes, log) = (bytes.parse().unwrap(), FileRecord::log(file, 1));
+                    let entries = if bytes == 0 { 0 } else { 10 };
                     group.files.push(FileRecord {
                         kind: FileKind::Table,
                         bytes,
-                        entries: 10,
+                        entries,
                         stale_bytes,
                         span,
                         ..log
@@ -450,6 +454,7 @@ mod tests {
                 Move::Adopt { level, run } => {
                     writeln!(text, "adopt {} in {level}", text_of(run.span.start.as_ref()))
                 }
+                Move::Purge { oldest_snapshot } => writeln!(text, "purge below {oldest_snapshot}"),
             }
             .unwrap();
         }
@@ -597,6 +602,17 @@ mod tests {
         assert_eq!(picked("-[1] g[1]\n -[90] c[90] g[90]"), "delete g in 1");
     }
 
+    /// A table of length 0 has nothing but range deletes.
+    #[test]
+    fn guards_of_the_last_level_that_have_only_range_deletes_are_emptied() {
+        assert_eq!(
+            picked("-[0] m[50] t[0,0]"),
+            "-..m [0] Reached whole into [1]\nt..- [0,0] Reached whole into [3]"
+        );
+        assert_eq!(picked("-[0,50] m[50]"), "nothing");
+        assert_eq!(picked("-[0]\n -[90] c[90]"), "nothing", "they may cover what is below");
+    }
+
     #[test]
     fn levels_are_added_and_removed_with_the_data() {
         let counts = [0, 16, 17, 128, 129, 1024, 1025].map(|data| levels_for(data * 1000, 1000));
@@ -613,28 +629,14 @@ mod tests {
 
     #[test]
     fn logs_become_fragments_of_the_guards_of_level_1() {
-        let merged = |text: &str, deleted: &[(&str, &str)]| {
-            let bound = |key: &&str| key.as_bytes().to_vec();
-            let range = |(start, end): &(&str, &str)| crate::types::bounds::Bounds {
-                start: std::ops::Bound::Included(bound(start)),
-                end: std::ops::Bound::Excluded(bound(end)),
-            };
-            let deleted: Vec<_> = deleted.iter().map(range).collect();
-            let logs = Logs { bytes: 900, deleted: &deleted };
-            told(Some(levels(text).append_fragments(&KeyOrder::Bytewise, &RULES, &logs)))
+        let merged = |text: &str| {
+            told(Some(levels(text).append_fragments(&KeyOrder::Bytewise, &RULES, &Logs { bytes: 900 })))
         };
-        assert_eq!(merged("-[]", &[]), "-..- [] Reached near 100 into [1]");
+        assert_eq!(merged("-[]"), "-..- [] Reached near 100 into [1]");
         assert_eq!(
-            merged("-[5] m[5] t[]", &[]),
+            merged("-[5] m[5] t[]"),
             "-..t [] Deeper at m into [1, 2]\nt..- [] Reached near 100 into [3]"
         );
-        assert_eq!(
-            merged("-[5] m[5] t[7]", &[("n", "o")]),
-            "-..m [] Deeper at  into [1]\nm..t [5] Reached near 100 into [2]\nt..- [] Deeper at  into [3]"
-        );
-        assert_eq!(
-            merged("-[5] m[6]\n -[7] c[8] m[9]", &[("a", "b")]),
-            "-..c [5,7] Reached near 100 into [3]\nc..m [5,8] Reached near 100 into [4]\nm..- [] Deeper at  into [2]"
-        );
+        assert_eq!(merged("-[5] m[6]\n -[7] c[8] m[9]"), "-..- [] Deeper at m into [1, 2]");
     }
 }

@@ -1,7 +1,9 @@
 //! The levels as a shape of the engine: reading them, and the shape after a job.
 
 use super::levels::{Changing, Guard, Level, Levels, guard_at, guard_before, guards_within};
-use crate::lsm::shape::{Apart, Change, Cuts, Group, Job, Logs, Move, Piece, Placed, Rules, Shape, Stretch};
+use crate::lsm::shape::{
+    Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, Rules, Shape, Stretch,
+};
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
@@ -64,7 +66,7 @@ impl Shape for Levels {
         self.pick_job(order, rules)
     }
 
-    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job {
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job {
         self.append_fragments(order, rules, logs)
     }
 
@@ -72,8 +74,9 @@ impl Shape for Levels {
         let mut tops = self.levels.first()?.iter().filter(|top| top.span.overlaps(order, bounds));
         let is_unsorted = |guard: &Arc<Guard>| {
             let is_last = guard.level as usize == self.levels.len();
-            guard.span.overlaps(order, bounds)
-                && (guard.depth(order) > usize::from(is_last) || guard.stale_bytes(rules.oldest_snapshot) > 0)
+            let is_deep = guard.depth(order) > usize::from(is_last);
+            let is_left = guard.is_bare() || guard.stale_bytes(rules.oldest_snapshot) > 0;
+            guard.span.overlaps(order, bounds) && (is_deep || is_left)
         };
         let is_unsorted = |top: &&Arc<Guard>| {
             self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is_unsorted))
@@ -117,10 +120,10 @@ impl Shape for Levels {
         Some(Apart { moves, upto })
     }
 
-    fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self> {
+    fn after(&self, order: &KeyOrder, job: &Job, outcomes: &[Outcome]) -> Change<Self> {
         let mut changing = Changing::new(order, self);
-        for (piece, placed) in job.pieces.iter().zip(outputs) {
-            changing.apply_piece(piece, placed);
+        for (piece, outcome) in job.pieces.iter().zip(outcomes) {
+            changing.apply_piece(piece, outcome);
         }
         job.moves.iter().for_each(|change| changing.apply_move(change));
         changing.finish()
@@ -133,17 +136,17 @@ impl Shape for Levels {
 
 /// A table of a merge, as a run of a guard.
 fn run_of(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
-    let keys = placed.output.keys.intersect(order, guard);
-    Run {
-        source: Source::Table(placed.output.table.clone()),
-        span: Arc::new(keys.unwrap_or_else(|| guard.clone())),
-        dropped: None,
-        share_bytes: None,
-    }
+    let table = placed.output.table.clone();
+    let groups = placed.groups.len() as u64;
+    let share_bytes = (groups > 1).then(|| table.file.bytes() / groups);
+    // Range deletes may reach beyond the keys.
+    let keys = if table.has_deleted { None } else { placed.output.keys.intersect(order, guard) };
+    let span = Arc::new(keys.unwrap_or_else(|| guard.clone()));
+    Run { source: Source::Table(table), span, dropped: None, share_bytes }
 }
 
 impl Changing<'_> {
-    fn apply_piece(&mut self, piece: &Piece, placed: &[Placed]) {
+    fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome) {
         for &(id, count) in &piece.taken {
             let Some((level, place)) = self.place_of(id) else { continue };
             let guard = self.levels.levels[level][place].clone();
@@ -152,12 +155,14 @@ impl Changing<'_> {
             rest.debt.store(0, Relaxed);
             self.splice(level, place..place + 1, vec![rest]);
         }
+        self.drop_covered(piece, &outcome.deleted);
+        let placed = &outcome.placed;
         for (number, &id) in piece.groups.iter().enumerate() {
             let Some((level, place)) = self.place_of(id) else { continue };
             let guard = self.levels.levels[level][place].clone();
             let own: Vec<&Placed> = match piece.cuts {
                 Cuts::Near(_) => placed.iter().collect(),
-                Cuts::At(_) => placed.iter().filter(|placed| placed.group == number).collect(),
+                Cuts::At(_) => placed.iter().filter(|placed| placed.groups.contains(&number)).collect(),
             };
             if own.is_empty() {
                 continue;
@@ -195,6 +200,7 @@ impl Changing<'_> {
             Move::Delete { level, start } => self.delete(*level, start),
             Move::AddLevel { starts } => self.add_level(starts),
             Move::RemoveLevel => self.remove_level(),
+            Move::Purge { oldest_snapshot } => self.purge(*oldest_snapshot),
         }
     }
 
@@ -290,7 +296,7 @@ impl Changing<'_> {
 }
 
 impl Guard {
-    fn with_runs(&self, runs: Vec<Run>) -> Self {
+    pub(super) fn with_runs(&self, runs: Vec<Run>) -> Self {
         let debt = AtomicU64::new(self.debt.load(Relaxed));
         Self { id: self.id, level: self.level, span: self.span.clone(), runs, debt }
     }

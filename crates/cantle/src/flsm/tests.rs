@@ -140,7 +140,7 @@ fn a_keyspace_is_what_was_written_to_it_through_rotations_and_merges() {
 }
 
 /// Three guards, each with one table; 300 keys with values of 200 bytes.
-fn three_guards(disk: &MemVfs) -> Db {
+pub(super) fn three_guards(disk: &MemVfs) -> Db {
     let db = open(disk);
     // Not in key order, or the logs would be moved as they are.
     (0..300).rev().for_each(|number| db.put(key(number), value(number, 200)).unwrap());

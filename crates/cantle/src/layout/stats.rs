@@ -222,7 +222,7 @@ pub struct FlsmStats {
     pub levels: u64,
     /// Number of guards without a table (PebblesDB §3.3).
     pub guards_empty: u64,
-    /// Number of tables of the guard that has most of them.
+    /// Number of tables that a get searches at most in one guard.
     pub guard_tables_most: u64,
     /// Number of merges finished since opening.
     pub merges: u64,

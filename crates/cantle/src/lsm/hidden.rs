@@ -41,7 +41,9 @@ impl Sample {
         let hash = bloom::hash(key);
         let has_key = |run: &&&Run| {
             // A file that cannot be read is reported by those who need it.
-            run.span.contains(&env.order, key) && may_contain(env, run, key, hash).unwrap_or(false)
+            run.dropped.is_none()
+                && run.span.contains(&env.order, key)
+                && may_contain(env, run, key, hash).unwrap_or(false)
         };
         runs[older..].iter().find(has_key).map_or(0, |run| keys * pair_bytes(run))
     }

@@ -148,7 +148,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// Number of runs that a read of a key has to search at most in one group.
-    fn runs_most(&self, view: &View<S>) -> usize {
+    pub fn runs_most(&self, view: &View<S>) -> usize {
         let deeper = |most: usize, group: Group<'_>| match group.runs.len() > most {
             true => most.max(depth(&self.env.order, group.runs)),
             false => most,

@@ -4,10 +4,9 @@
 //! The inputs are sealed, so a merge blocks nobody. One edit of the manifest replaces them. After a
 //! power loss before the next checkpoint the inputs are used; they are held until that checkpoint.
 
-use super::hidden::Sample;
 use super::keyspace::Lsm;
 use super::maintain::SHORT_FRACTION;
-use super::shape::{Apart, Cuts, Job, Logs, Move, Piece, Placed, Shape};
+use super::shape::{Apart, Job, Logs, Move, Outcome, Shape};
 use super::state::Edit;
 use super::view::View;
 use crate::block::BlockCursor;
@@ -18,12 +17,8 @@ use crate::log::segment::Segment;
 use crate::log::shared::SharedLog;
 use crate::manifest;
 use crate::mvcc::Keep;
-use crate::run::merged::Merged;
-use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
-use crate::run::writer::{KeptEntry, Output};
-use crate::substrate::Grant;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
@@ -31,7 +26,6 @@ use crate::types::bounds::Bounds;
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
-use bytes::Bytes;
 
 /// The origin of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +37,7 @@ pub enum Trigger {
 }
 
 /// A log may share this part of its keys with an older run that it is placed beside.
-const SHARED_FRACTION: u64 = 16;
-/// A target length that no table reaches: the cuts are given.
-const UNCUT_BYTES: u64 = 1 << 60;
+const SHARED_FRACTION: u64 = 8;
 
 impl<S: Shape> Lsm<S> {
     /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
@@ -114,10 +106,9 @@ impl<S: Shape> Lsm<S> {
         if logs.is_empty() {
             return Ok(has_adopted);
         }
-        let deleted = self.deleted_ranges(&logs)?;
         let bytes = logs.iter().map(Run::bytes).sum();
         let order = &self.env.order;
-        let job = view.shape.take_logs(order, &self.rules(), &Logs { bytes, deleted: &deleted });
+        let job = view.shape.take_logs(order, &self.rules(), &Logs { bytes });
         self.run(&view, &logs, &job, trigger)
     }
 
@@ -161,19 +152,6 @@ impl<S: Shape> Lsm<S> {
         }
     }
 
-    /// The ranges that range deletes of these logs cover.
-    fn deleted_ranges(&self, logs: &[Run]) -> Result<Vec<Bounds>> {
-        let mut ranges = Vec::new();
-        for segment in logs.iter().filter_map(Run::log) {
-            let parts = segment.parts(&self.env)?;
-            parts.check_whole()?;
-            let indexed = parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned());
-            let in_memory = parts.memory.iter().flat_map(|memory| Vec::clone(&memory.tombstones()));
-            ranges.extend(indexed.chain(in_memory).map(|tombstone| tombstone.bounds));
-        }
-        Ok(ranges)
-    }
-
     /// Executes a job; false if the keyspace was dropped meanwhile, or the change was refused. The
     /// caller holds `merging`.
     fn run(&self, view: &View<S>, logs: &[Run], job: &Job, trigger: Trigger) -> Result<bool> {
@@ -200,8 +178,8 @@ impl<S: Shape> Lsm<S> {
             };
             let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
             let stack = RunStack { files };
-            let placed = self.merge_piece((view, piece), &stack, &keep, &mut grant, trigger);
-            written.pieces.push(placed.map_err(|error| substrate.checked(error))?);
+            let outcome = self.merge_piece((view, piece), &stack, &keep, &mut grant, trigger);
+            written.pieces.push(outcome.map_err(|error| substrate.checked(error))?);
         }
         // The output's space is counted by the file system now.
         drop(grant);
@@ -218,50 +196,8 @@ impl<S: Shape> Lsm<S> {
         Ok(is_done)
     }
 
-    /// The output of one piece.
-    fn merge_piece(
-        &self,
-        (view, piece): (&View<S>, &Piece),
-        stack: &RunStack,
-        keep: &Keep,
-        grant: &mut Grant<'_>,
-        trigger: Trigger,
-    ) -> Result<Vec<Placed>> {
-        let env = &self.env;
-        let mut placed = Written { lsm: self, pieces: vec![Vec::new()] };
-        let versions = (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1));
-        let mut merged = Merged::new(env, stack, true, |run| run.dropped.is_none())?;
-        merged.cursor.seek_to_first()?;
-        let (target_bytes, starts) = match &piece.cuts {
-            Cuts::Near(bytes) => (*bytes, &[][..]),
-            Cuts::At(starts) => (UNCUT_BYTES, &starts[..]),
-        };
-        let mut sample = Sample::default();
-        for group in 0..=starts.len() {
-            let mut output = Output::new(env, versions, target_bytes, grant);
-            while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-                if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
-                    break;
-                }
-                self.check_wanted(trigger)?;
-                let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
-                if kept.is_empty() {
-                    continue;
-                }
-                if piece.bottom == Bottom::Deeper && sample.takes(&kept) {
-                    output.note_hidden(sample.hidden(env, view, piece, &key));
-                }
-                output.add(kept.iter().map(KeptEntry::content))?;
-            }
-            let outputs = output.finish()?;
-            placed.pieces[0].extend(outputs.into_iter().map(|output| Placed { group, output }));
-        }
-        env.order.check()?;
-        Ok(placed.pieces.pop().unwrap_or_default())
-    }
-
     /// An error if a merge is of no use any more, or keeps a closing from its end.
-    fn check_wanted(&self, trigger: Trigger) -> Result<()> {
+    pub(super) fn check_wanted(&self, trigger: Trigger) -> Result<()> {
         if self.jobs.is_retiring.load(Relaxed) {
             return Err(Error::NoKeyspace("(dropped)".into()));
         }
@@ -272,7 +208,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// The greatest version that no entry of these runs is below.
-    fn base_version(&self, stack: &RunStack) -> Result<u64> {
+    pub(super) fn base_version(&self, stack: &RunStack) -> Result<u64> {
         let env = &self.env;
         let mut base_version = self.substrate.mvcc.current();
         for run in &stack.files {
@@ -337,14 +273,14 @@ const HELD_BYTES_MAX: u64 = 256 << 20;
 
 /// Tables that were written and are not in use yet. Those that are left when this is dropped are
 /// removed.
-struct Written<'a, S: Shape> {
-    lsm: &'a Lsm<S>,
-    pieces: Vec<Vec<Placed>>,
+pub(super) struct Written<'a, S: Shape> {
+    pub lsm: &'a Lsm<S>,
+    pub pieces: Vec<Outcome>,
 }
 
 impl<S: Shape> Drop for Written<'_, S> {
     fn drop(&mut self) {
-        for placed in self.pieces.iter().flatten() {
+        for placed in self.pieces.iter().flat_map(|outcome| &outcome.placed) {
             placed.output.discard(&self.lsm.env);
         }
     }

@@ -41,6 +41,7 @@ pub mod layout;
 pub mod maintain;
 pub mod merge;
 mod open;
+mod piece;
 mod rotate;
 mod rotation;
 pub mod shape;

@@ -6,10 +6,12 @@ use crate::run::record::FileRecord;
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::run::writer::OutputTable;
+use crate::table::DeletedRange;
 use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
+use std::ops::Range;
 
 /// The places of a keyspace's tables. A shape is immutable and replaced as a whole. Two shapes share
 /// the parts that are equal.
@@ -37,14 +39,14 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// The next change of tables that is due, if one is.
     fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job>;
     /// The merge of logs into the shape.
-    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs<'_>) -> Job;
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
     /// The changes that take up a sorted run which is newer than all of the shape's, and has no key
     /// in common with them, or few. `None` if it may have more.
     fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Apart>;
-    /// The shape after a job, with the outputs of its pieces.
-    fn after(&self, order: &KeyOrder, job: &Job, outputs: &[Vec<Placed>]) -> Change<Self>;
+    /// The shape after a job, with the outcomes of its pieces.
+    fn after(&self, order: &KeyOrder, job: &Job, outcomes: &[Outcome]) -> Change<Self>;
     /// The first invariant of the layout that is broken, if one is.
     fn fault(&self, order: &KeyOrder) -> Option<String>;
 }
@@ -85,10 +87,8 @@ pub fn depth(order: &KeyOrder, runs: &[Run]) -> usize {
 }
 
 /// The logs of a merge.
-pub struct Logs<'a> {
+pub struct Logs {
     pub bytes: u64,
-    /// The ranges that range deletes of the logs cover.
-    pub deleted: &'a [Bounds],
 }
 
 /// Runs that hold the keys of an area, newest first.
@@ -154,12 +154,23 @@ pub enum Move {
     AddLevel { starts: Vec<Bytes> },
     /// The level above the last one goes. It has no tables.
     RemoveLevel,
+    /// The tables that are dropped, and that no snapshot from this version on needs, go.
+    Purge { oldest_snapshot: u64 },
+}
+
+/// The outcome of a piece.
+#[derive(Default)]
+pub struct Outcome {
+    pub placed: Vec<Placed>,
+    /// The ranges that were deleted in the piece: older runs have nothing there that is newer.
+    pub deleted: Vec<DeletedRange>,
 }
 
 /// A table of a piece's output.
 pub struct Placed {
-    /// The index of its group in the piece, if the cuts are given.
-    pub group: usize,
+    /// The indexes of its groups in the piece, if the cuts are given. Several groups share a table if it
+    /// has nothing but range deletes.
+    pub groups: Range<usize>,
     pub output: OutputTable,
 }
 

@@ -1,7 +1,7 @@
 //! The counters and sizes of a keyspace.
 
 use super::keyspace::{Counters, Lsm};
-use super::shape::{Group, Placed, Shape};
+use super::shape::{Group, Outcome, Shape};
 use super::state::GroupRecord;
 use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo};
 use crate::log::env::LogCounters;
@@ -88,8 +88,8 @@ impl<S: Shape> Lsm<S> {
 
     /// Counts the bytes of the tables that a merge wrote into each level. `added` has the groups that
     /// the tables are in.
-    pub(super) fn note_written(&self, written: &[Vec<Placed>], added: &[(GroupRecord, Vec<Run>)]) {
-        let new = written.iter().flatten().filter(|placed| !placed.output.reused);
+    pub(super) fn note_written(&self, written: &[Outcome], added: &[(GroupRecord, Vec<Run>)]) {
+        let new = written.iter().flat_map(|outcome| &outcome.placed).filter(|placed| !placed.output.reused);
         let mut bytes: HashMap<u64, u64> =
             new.map(|placed| (placed.output.table.file.id, placed.output.table.file.bytes())).collect();
         for (group, _) in added {

@@ -12,7 +12,7 @@ use crate::log::salvage::{Extent, LogFound, salvage_log};
 use crate::mvcc::Recovery;
 use crate::records::RecordFile;
 use crate::sync::Arc;
-use crate::table::{TableLoss, TableSalvage};
+use crate::table::{DeletedRange, TableLoss, TableSalvage};
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
@@ -150,10 +150,10 @@ impl Reader<'_> {
             };
             if !sorted {
                 table.reading.order = KeyOrder::Bytewise;
-                self.sort_table(&table.reading, &mut sorter)?;
+                self.sort_table(&table.reading, &mut sorter, &mut deletes)?;
                 continue;
             }
-            table.rewind()?;
+            deletes.extend(table.rewind()?);
             // Parked until its turn: there may be more tables than files can be open.
             table.park();
             sources.push(Box::new(table));
@@ -232,8 +232,14 @@ impl Reader<'_> {
     }
 
     /// Reads a table whose order is unknown.
-    fn sort_table(&self, table: &TableReading, sorter: &mut Sorter<'_>) -> Result<()> {
+    fn sort_table(
+        &self,
+        table: &TableReading,
+        sorter: &mut Sorter<'_>,
+        deletes: &mut Vec<RangeDelete>,
+    ) -> Result<()> {
         let Some(mut walk) = table.open()? else { return Ok(()) };
+        deletes.extend(table.range_deletes(&mut walk));
         walk.ignore_order();
         while walk.advance() {
             if let Some(entry) = walk.entry()
@@ -314,14 +320,29 @@ impl TableReading {
         }
     }
 
+    /// The range deletes that count.
+    fn range_deletes(&self, walk: &mut TableSalvage) -> Vec<RangeDelete> {
+        let alive = |version: &u64| self.is_alive(*version);
+        let newest = |range: DeletedRange| {
+            // Only the newest state is saved.
+            let newness = self.ranks.of(range.versions.into_iter().find(alive)?, 0);
+            Some(RangeDelete { newness, bounds: range.bounds, span: self.file.span.clone() })
+        };
+        walk.take_deleted().into_iter().filter_map(newest).collect()
+    }
+
+    fn is_alive(&self, version: u64) -> bool {
+        let (first_version, dead) = &self.recovery;
+        version >= *first_version || !dead.is_dead(version)
+    }
+
     /// True if the key lies before the file's span.
     fn precedes(&self, key: &[u8]) -> bool {
         self.file.span.start.as_ref().is_some_and(|start| self.order.compare(key, start).is_lt())
     }
 
     fn counts(&self, key: &[u8], version: u64) -> bool {
-        let (first_version, dead) = &self.recovery;
-        (version >= *first_version || !dead.is_dead(version)) && self.file.span.contains(&self.order, key)
+        self.is_alive(version) && self.file.span.contains(&self.order, key)
     }
 
     fn done(&self) {
@@ -337,11 +358,12 @@ struct TableSource {
 }
 
 impl TableSource {
-    /// Moves to the first entry that counts.
-    fn rewind(&mut self) -> Result<()> {
+    /// Moves to the first entry that counts. Returns the range deletes.
+    fn rewind(&mut self) -> Result<Vec<RangeDelete>> {
         self.walk = self.reading.open()?;
+        let deletes = self.walk.as_mut().map(|walk| self.reading.range_deletes(walk));
         self.step();
-        Ok(())
+        Ok(deletes.unwrap_or_default())
     }
 
     fn park(&mut self) {
@@ -350,7 +372,7 @@ impl TableSource {
     }
 
     fn unpark(&mut self) -> Result<()> {
-        if self.parked.take().is_some() { self.rewind() } else { Ok(()) }
+        if self.parked.take().is_some() { self.rewind().map(drop) } else { Ok(()) }
     }
 
     fn step(&mut self) {

@@ -3,8 +3,9 @@
 //! A file's header has the number of its keyspace, and entries have versions, which decide what is
 //! newer. Facts that only a manifest contains are taken from its readable parts: names and
 //! comparators, and the versions and batches of earlier epochs that died. The files have no trace
-//! of the rest: a range delete that dropped whole chunks, or the delete of a pair that an older
-//! file, shared between chunks, still holds.
+//! of the rest: a range delete that dropped whole chunks, the delete of a pair that an older file,
+//! shared between chunks, still holds, or the true version of a range delete that a merge has joined
+//! with another.
 
 use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;

@@ -95,11 +95,15 @@ fn newest_in_log(env: &RunEnv, segment: &Segment, key: &[u8], hash: u64) -> Resu
     Ok(None)
 }
 
+/// The newest version of a key in a table, as its own entry or as a range delete.
 fn newest_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64) -> Result<Option<u64>> {
+    let has_deleted = table.has_deleted;
     let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
-    Ok(match table.get(key, hash, u64::MAX, &|version| env.recovery.is_alive(version))? {
-        TableGet::Found { version, .. } => Some(version),
-        TableGet::FilteredOut | TableGet::Absent => None,
+    let alive = |version| env.recovery.is_alive(version);
+    let deleted = if has_deleted { table.deleted_at(key, u64::MAX, &alive)? } else { None };
+    Ok(match table.get(key, hash, u64::MAX, &alive)? {
+        TableGet::Found { version, .. } => deleted.max(Some(version)),
+        TableGet::FilteredOut | TableGet::Absent => deleted,
     })
 }
 

@@ -262,17 +262,25 @@ pub fn search_part(
 }
 
 fn get_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64, at: u64) -> Result<Option<Found>> {
+    let has_deleted = table.has_deleted;
     let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
-    match table.get(key, hash, at, &|version| env.recovery.is_alive(version))? {
-        TableGet::Found { kind: Kind::Put, value, .. } => Ok(Some(Found::Value(value))),
-        TableGet::Found { .. } => Ok(Some(Found::Deleted)),
+    let alive = |version| env.recovery.is_alive(version);
+    let deleted = if has_deleted { table.deleted_at(key, at, &alive)? } else { None };
+    let covered = deleted.map(|_| Found::Deleted);
+    if has_deleted && table.meta().entries == 0 {
+        return Ok(covered);
+    }
+    Ok(match table.get(key, hash, at, &alive)? {
+        TableGet::Found { version, .. } if deleted > Some(version) => covered,
+        TableGet::Found { kind: Kind::Put, value, .. } => Some(Found::Value(value)),
+        TableGet::Found { .. } => Some(Found::Deleted),
         TableGet::FilteredOut => {
             env.counters.filter_skips.add(1);
-            Ok(None)
+            covered
         }
         TableGet::Absent => {
             env.counters.filter_false_positives.add(1);
-            Ok(None)
+            covered
         }
-    }
+    })
 }

@@ -14,6 +14,7 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::table::{DeletedRange, Table};
 use crate::types::bounds::Bounds;
 use crate::types::entry::{EntryCursor, Kind};
 use crate::types::error::{Error, Result};
@@ -183,10 +184,20 @@ impl Merged {
                     });
                     sources.add_log(&log, &file.span)?;
                 }
-                Source::Table(table) => {
-                    let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
+                Source::Table(handle) => {
+                    let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
+                    let mut deletes = match handle.has_deleted {
+                        true => deletes_of(env, &table, &file.span)?,
+                        false => Vec::new(),
+                    };
+                    deletes.extend(file.dropped.iter().map(|dropped| RangeTombstone {
+                        bounds: file.span.bounds(),
+                        version: dropped.version,
+                        offset: u64::MAX,
+                        cell: None,
+                    }));
                     let cursor = if once { table.cursor_without_cache() } else { table.cursor() };
-                    sources.add(cursor, &file.span, &[]);
+                    sources.add(cursor, &file.span, &deletes);
                 }
             }
         }
@@ -246,6 +257,22 @@ impl Merged {
     pub fn is_alive(&self, version: u64) -> bool {
         self.env.recovery.is_alive(version)
     }
+}
+
+/// The range deletes of a table that overlap the span, without those that recovery has undone. The
+/// version is their place among the entries of the table.
+fn deletes_of(env: &RunEnv, table: &Table, span: &Span) -> Result<Vec<RangeTombstone>> {
+    let mut deletes = Vec::new();
+    for DeletedRange { bounds, versions } in table.deleted_within(span)? {
+        let alive = versions.into_iter().filter(|&version| env.recovery.is_alive(version));
+        deletes.extend(alive.map(|version| RangeTombstone {
+            bounds: bounds.clone(),
+            version,
+            offset: version,
+            cell: None,
+        }));
+    }
+    Ok(deletes)
 }
 
 /// The sources of a merge, newest first.

@@ -7,9 +7,12 @@
 //! ([`cut`]).
 
 pub mod approximate;
+pub mod carried;
 pub mod changed;
 pub mod cut;
 mod deleted_stretches;
+#[cfg(test)]
+mod deleted_tests;
 pub mod env;
 pub mod get;
 pub mod held;

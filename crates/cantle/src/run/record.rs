@@ -21,6 +21,8 @@ pub struct FileRecord {
     pub stale_bytes: u64,
     pub large_bytes: u64,
     pub entries: u64,
+    /// True for a table that has range deletes.
+    pub has_deleted: bool,
     /// The keys that count, if they are only a part of its area.
     pub span: Option<Span>,
     pub share_bytes: Option<u64>,
@@ -32,6 +34,7 @@ const TABLE: u8 = 1;
 const SPAN: u8 = 2;
 const SHARE: u8 = 4;
 const DROPPED: u8 = 8;
+const DELETED: u8 = 16;
 
 impl FileRecord {
     /// A log of which all keys count.
@@ -45,6 +48,7 @@ impl FileRecord {
             stale_bytes: 0,
             large_bytes: 0,
             entries: 0,
+            has_deleted: false,
             span: None,
             share_bytes: None,
             dropped: None,
@@ -68,6 +72,7 @@ impl FileRecord {
             stale_bytes,
             large_bytes,
             entries,
+            has_deleted: matches!(&file.source, Source::Table(table) if table.has_deleted),
             span: (*file.span != *area).then(|| Span::clone(&file.span)),
             share_bytes: file.share_bytes,
             dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
@@ -85,6 +90,7 @@ impl FileRecord {
             base_version: 0,
             pinned_below: 0,
             newest_version: 0,
+            has_deleted: self.has_deleted,
             description: Pinned::default(),
         }
     }
@@ -95,7 +101,8 @@ impl FileRecord {
             flag(self.kind == FileKind::Table, TABLE)
                 | flag(self.span.is_some(), SPAN)
                 | flag(self.share_bytes.is_some(), SHARE)
-                | flag(self.dropped.is_some(), DROPPED),
+                | flag(self.dropped.is_some(), DROPPED)
+                | flag(self.has_deleted, DELETED),
         );
         put_varint(out, self.file);
         put_varint(out, self.epoch);
@@ -119,7 +126,7 @@ impl FileRecord {
 
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let flags = decoder.u8()?;
-        if flags & !(TABLE | SPAN | SHARE | DROPPED) != 0 {
+        if flags & !(TABLE | SPAN | SHARE | DROPPED | DELETED) != 0 {
             return Err(Malformed("describes a file in an unknown way"));
         }
         let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
@@ -130,6 +137,7 @@ impl FileRecord {
             record.stale_bytes = decoder.size()?;
             record.large_bytes = decoder.size()?;
             record.entries = decoder.size()?;
+            record.has_deleted = flags & DELETED != 0;
         }
         if flags & SPAN != 0 {
             record.span = Some(Span { start: optional_key(decoder)?, end: optional_key(decoder)? });

@@ -15,12 +15,12 @@ use std::cmp::Ordering;
 /// Says if a merge includes the oldest run of its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bottom {
-    /// The oldest run is included: there are no older entries for a delete to hide.
+    /// The oldest run is included: there are no older entries for a delete to hide. Range deletes go.
+    /// One that hides an entry which an open snapshot sees becomes a delete of its key.
     Reached,
-    /// Older runs may have entries that a delete hides. The oldest deletes of a key stay, and range
-    /// deletes are kept as a delete of each key that the merge has. The merge does not see keys
-    /// that only older runs have: the caller carries the range deletes on
-    /// ([`Merged::range_deletes`]), or does not merge runs that have any.
+    /// Older runs may have entries that a delete hides. The oldest deletes of a key stay. The caller
+    /// carries the range deletes on as ranges ([`Merged::carried`]), or does not merge runs that
+    /// have any.
     Deeper,
 }
 
@@ -40,6 +40,7 @@ pub fn keep_versions(
     deletes.sort_by(|a, b| b.source.cmp(&a.source).then(a.offset.cmp(&b.offset)));
     let mut kept = Vec::new();
     let mut newer: Option<u64> = None;
+    let is_bottom = bottom == Bottom::Reached;
     let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         canary!(SNAPSHOT_VERSIONS_DROPPED => let needed = needed && newer.is_none());
@@ -56,7 +57,7 @@ pub fn keep_versions(
         while let Some(delete) =
             deletes.pop_if(|d| d.source < source || (d.source == source && d.offset > position))
         {
-            if take(delete.version, &mut newer) {
+            if take(delete.version, &mut newer) && is_bottom {
                 let (key, version) = (key.clone(), delete.version);
                 kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
             }
@@ -71,13 +72,6 @@ pub fn keep_versions(
     }
     canary!(DELETES_FORGOTTEN => let bottom = Bottom::Reached);
     if bottom == Bottom::Deeper {
-        // Older than all entries of the key here, and newer than those of older runs.
-        while let Some(delete) = deletes.pop() {
-            if take(delete.version, &mut newer) {
-                let (key, version) = (key.clone(), delete.version);
-                kept.push(KeptEntry { key, version, kind: Kind::Delete, value: Bytes::new() });
-            }
-        }
         return Ok(kept);
     }
     // There is nothing older for these deletes to hide.

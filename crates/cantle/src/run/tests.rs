@@ -8,6 +8,7 @@ use crate::log::env::LogEnv;
 use crate::log::test_support::{log_env, new_log, write};
 use crate::memory::account::Account;
 use crate::mvcc::Keep;
+use crate::run::carried::clip;
 use crate::run::changed::{key_changed, span_changed};
 use crate::run::env::{RunCounters, RunEnv, RunOptions};
 use crate::run::merged::Merged;
@@ -31,10 +32,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-const KEYS: u8 = 12;
+pub(super) const KEYS: u8 = 12;
 
 #[derive(Debug, Clone, Copy)]
-enum Op {
+pub(super) enum Op {
     Put(u8),
     Delete(u8),
     /// From a key up to another, which is left out.
@@ -51,7 +52,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 impl Op {
-    fn concerns(self, key: u8) -> bool {
+    pub(super) fn concerns(self, key: u8) -> bool {
         match self {
             Self::Put(at) | Self::Delete(at) => at == key,
             Self::DeleteRange(from, to) => (from..to).contains(&key),
@@ -59,15 +60,15 @@ impl Op {
     }
 }
 
-fn key_of(key: u8) -> [u8; 3] {
+pub(super) fn key_of(key: u8) -> [u8; 3] {
     [b'k', b'0' + key / 10, b'0' + key % 10]
 }
 
-fn value_of(version: u64) -> Vec<u8> {
+pub(super) fn value_of(version: u64) -> Vec<u8> {
     format!("value {version}").into_bytes()
 }
 
-fn range(from: u8, to: u8) -> Bounds {
+pub(super) fn range(from: u8, to: u8) -> Bounds {
     Bounds { start: Bound::Included(key_of(from).to_vec()), end: Bound::Excluded(key_of(to).to_vec()) }
 }
 
@@ -83,7 +84,7 @@ impl Room for Plenty {
     fn redeem(&self, _: u64) {}
 }
 
-fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
+pub(super) fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
     let options = RunOptions { compression: Compression::None, at_once_bytes: 1 << 20, cut_prefix_bytes: 8 };
     Arc::new(RunEnv {
         tables: Arc::new(Tables::new(&log.files, Account::new(u64::MAX))),
@@ -93,7 +94,7 @@ fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
     })
 }
 
-fn run_of(source: Source, span: Span) -> Run {
+pub(super) fn run_of(source: Source, span: Span) -> Run {
     Run { source, span: span.into(), dropped: None, share_bytes: None }
 }
 
@@ -116,22 +117,46 @@ fn log_of(env: &RunEnv, ops: &[Op], first: u64, indexed: usize) -> Run {
     run_of(Source::Log(log.segment.clone()), Span::default())
 }
 
-/// A table of the entries that a merge keeps of a stack; `None` if there are none.
+/// A table of what a merge keeps of a stack; `None` if that is nothing.
 fn merged_table(env: &Arc<RunEnv>, stack: &RunStack, open: &[u64], bottom: Bottom) -> Option<Run> {
-    let mut room = Plenty;
-    let mut output = Output::new(env, (0, 0), 1 << 40, &mut room);
+    let mut runs = merged_tables(env, stack, open, bottom, &[]);
+    assert!(runs.len() <= 1);
+    runs.pop()
+}
+
+/// The same in several tables, which begin at these keys, the first one apart.
+pub(super) fn merged_tables(
+    env: &Arc<RunEnv>,
+    stack: &RunStack,
+    open: &[u64],
+    bottom: Bottom,
+    starts: &[Bytes],
+) -> Vec<Run> {
+    let keep = Keep::new(open.to_vec());
     let mut merged = Merged::new(env, stack, true, |_| true).unwrap();
+    let deleted = if bottom == Bottom::Deeper { merged.carried(&keep) } else { Vec::new() };
     merged.cursor.seek_to_first().unwrap();
-    while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-        let kept =
-            keep_versions(env, &mut merged, &key, &Keep::new(open.to_vec()), u64::MAX, bottom).unwrap();
-        if !kept.is_empty() {
-            output.add(kept.iter().map(KeptEntry::content)).unwrap();
+    let mut runs = Vec::new();
+    for number in 0..=starts.len() {
+        let start = number.checked_sub(1).map(|before| starts[before].clone());
+        let span = Span { start, end: starts.get(number).cloned() };
+        let mut room = Plenty;
+        let output = Output::new(env, (0, 0), 1 << 40, &mut room);
+        let mut output = output.with_deleted(clip(&env.order, &deleted, &span));
+        while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            if span.ends_before(&env.order, &key) {
+                break;
+            }
+            let kept = keep_versions(env, &mut merged, &key, &keep, u64::MAX, bottom).unwrap();
+            if !kept.is_empty() {
+                output.add(kept.iter().map(KeptEntry::content)).unwrap();
+            }
         }
+        let tables = output.finish().unwrap();
+        assert!(tables.len() <= 1);
+        runs.extend(tables.iter().map(|table| run_of(Source::Table(table.table.clone()), span.clone())));
     }
-    let pieces = output.finish().unwrap();
-    assert!(pieces.len() <= 1);
-    pieces.first().map(|piece| run_of(Source::Table(piece.table.clone()), Span::default()))
+    runs
 }
 
 /// The pairs visible at a version. Each write is one version later than the one before.
@@ -206,13 +231,13 @@ proptest! {
         let open = from + ((count - from) as f64 * open) as u64;
         let all = merged_table(&env, &stack, &[open], Bottom::Reached);
         let all = RunStack { files: all.into_iter().collect() };
-        let has_range_deletes = Merged::new(&env, &logs, true, |_| true).unwrap().has_tombstones();
-        let upper = (!has_range_deletes).then(|| merged_table(&env, &logs, &[open], Bottom::Deeper));
-        let upper = upper.map(|upper| RunStack { files: upper.into_iter().chain(table).collect() });
+        let upper = merged_table(&env, &logs, &[open], Bottom::Deeper);
+        let upper = RunStack { files: upper.into_iter().chain(table).collect() };
         for at in [open, u64::MAX] {
             assert_seen(&env, &all, &ops, at);
-            upper.iter().for_each(|stack| assert_seen(&env, stack, &ops, at));
+            assert_seen(&env, &upper, &ops, at);
         }
+        assert_changed(&env, &upper, &ops, open);
         let versions = |stack: &RunStack| stack.sizes().entries;
         prop_assert!(versions(&all) <= 2 * u64::from(KEYS), "two views need no more");
     }

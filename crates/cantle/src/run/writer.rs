@@ -11,14 +11,16 @@ use crate::run::env::RunEnv;
 use crate::run::held::{Held, entry_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::TableBuilder;
-use crate::table::{Pinned, TableHandle};
+use crate::table::{DeletedRange, Pinned, TableBuilder, TableHandle};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::Result;
+use crate::types::gap::Gap;
 use crate::types::span::Span;
 use bytes::Bytes;
+use std::collections::VecDeque;
+use std::ops::Bound;
 
 /// A version of a key that is kept.
 pub struct KeptEntry {
@@ -76,6 +78,8 @@ pub struct Output<'a> {
     /// Bytes of older runs that the present table is estimated to hide.
     hidden_bytes: u64,
     held: Held<'a>,
+    /// Range deletes behind those of the tables that are finished, in order.
+    deleted: VecDeque<DeletedRange>,
 }
 
 struct Current {
@@ -107,7 +111,15 @@ impl<'a> Output<'a> {
             last_key: None,
             hidden_bytes: 0,
             held: Held::new(&env.memory.held),
+            deleted: VecDeque::new(),
         }
+    }
+
+    /// Adds range deletes, which are in order and do not overlap. Each table gets its part of them, up
+    /// to the start of the next one, and is written even if it has nothing else.
+    pub fn with_deleted(mut self, deleted: Vec<DeletedRange>) -> Self {
+        self.deleted = deleted.into();
+        self
     }
 
     fn written_bytes(&self) -> u64 {
@@ -139,7 +151,7 @@ impl<'a> Output<'a> {
     pub fn finish(mut self) -> Result<Vec<OutputTable>> {
         let held = self.held.take();
         held.keys().try_for_each(|entries| self.write(entries))?;
-        self.end_table()?;
+        self.end_table(None)?;
         Ok(std::mem::take(&mut self.outputs))
     }
 
@@ -162,30 +174,27 @@ impl<'a> Output<'a> {
             return held.keys().try_for_each(|entries| self.write(entries));
         };
         held.keys().take(index).try_for_each(|entries| self.write(entries))?;
-        self.end_table()?;
         let mut rest = held.keys().skip(index).peekable();
         let first = rest.peek().and_then(|entries| entries.clone().next());
-        self.start =
-            first.map(|first| separator(&self.env.order, &Bytes::copy_from_slice(first.key), shared));
+        let start = first.map(|first| separator(&self.env.order, &Bytes::copy_from_slice(first.key), shared));
+        self.end_table(start.as_ref())?;
+        self.start = start;
         rest.try_for_each(|entries| self.add(entries))
+    }
+
+    /// Begins a table.
+    fn begin(&self) -> Result<Current> {
+        let (file, handle, header) =
+            self.env.files.create(FileKind::Table, self.env.keyspace, self.base_version)?;
+        let builder = TableBuilder::new(handle, file.path.clone(), header, self.env.table_options());
+        let builder = builder.inspect_err(|_| self.env.files.discard(&file))?;
+        Ok(Current { file, builder, bytes: 0, stale_bytes: 0, large_bytes: 0, newest_version: 0, growing: 0 })
     }
 
     /// Writes the versions of one key, newest first.
     fn write<'e>(&mut self, entries: impl Iterator<Item = Content<'e>>) -> Result<()> {
         if self.current.is_none() {
-            let (file, handle, header) =
-                self.env.files.create(FileKind::Table, self.env.keyspace, self.base_version)?;
-            let builder = TableBuilder::new(handle, file.path.clone(), header, self.env.table_options());
-            let builder = builder.inspect_err(|_| self.env.files.discard(&file))?;
-            self.current = Some(Current {
-                file,
-                builder,
-                bytes: 0,
-                stale_bytes: 0,
-                large_bytes: 0,
-                newest_version: 0,
-                growing: 0,
-            });
+            self.current = Some(self.begin()?);
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         let last_key = self.last_key.get_or_insert_default();
@@ -203,6 +212,12 @@ impl<'a> Output<'a> {
                 last_key.extend_from_slice(entry.key);
             }
         }
+        self.make_room()
+    }
+
+    /// Reserves space for what the current table will take.
+    fn make_room(&mut self) -> Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
         let grown = current.builder.bytes_estimate() as i64 - current.growing;
         current.growing += grown;
         let growing_bytes = current.growing as u64;
@@ -214,7 +229,42 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    fn end_table(&mut self) -> Result<()> {
+    /// The range deletes before the start of the next table.
+    fn take_deleted(&mut self, next: Option<&Bytes>) -> Vec<DeletedRange> {
+        let Some(next) = next else { return std::mem::take(&mut self.deleted).into() };
+        let (order, place) = (&self.env.order, Gap::Before(next));
+        let mut taken = Vec::new();
+        while let Some(range) = self.deleted.front_mut() {
+            if Gap::start(&range.bounds).compare(order, place).is_ge() {
+                break;
+            }
+            if Gap::end(&range.bounds).compare(order, place).is_gt() {
+                // A part of it belongs to the next table.
+                let bounds = Gap::between(Gap::start(&range.bounds), place);
+                range.bounds.start = Bound::Included(next.to_vec());
+                taken.push(DeletedRange { bounds, versions: range.versions.clone() });
+                break;
+            }
+            taken.extend(self.deleted.pop_front());
+        }
+        taken
+    }
+
+    /// Ends the table. The next one begins at `next`, if there is one.
+    fn end_table(&mut self, next: Option<&Bytes>) -> Result<()> {
+        let deleted = self.take_deleted(next);
+        if self.current.is_none() && !deleted.is_empty() {
+            self.current = Some(self.begin()?);
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        for range in &deleted {
+            current.builder.add_deleted(range);
+            let newest = range.versions.first().copied().unwrap_or_default();
+            current.newest_version = current.newest_version.max(newest);
+        }
+        if !deleted.is_empty() {
+            self.make_room()?;
+        }
         let Some(current) = self.current.take() else { return Ok(()) };
         let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, .. } = current;
         let finished = builder.finish(true);
@@ -232,6 +282,7 @@ impl<'a> Output<'a> {
             pinned_below: if stale_bytes > 0 { self.pinned_below } else { 0 },
             base_version: self.base_version,
             newest_version,
+            has_deleted: !deleted.is_empty(),
             description: Pinned::default(),
         });
         let keys = Span::around(&self.env.order, &meta.smallest, &meta.largest);

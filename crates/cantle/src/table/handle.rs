@@ -61,6 +61,8 @@ pub struct TableHandle {
     pub base_version: u64,
     /// The highest version of its entries, or a higher one; 0 in a table of an earlier epoch.
     pub newest_version: u64,
+    /// True if the table has range deletes. Gets skip none of these tables by its filter.
+    pub has_deleted: bool,
     pub description: Pinned,
 }
 

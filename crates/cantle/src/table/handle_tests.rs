@@ -45,6 +45,7 @@ impl World {
             entries: meta.entries,
             pinned_below: 0,
             base_version: 10,
+            has_deleted: false,
             newest_version: 10,
             description: Pinned::default(),
         };

@@ -258,6 +258,7 @@ impl Chunks {
             pinned_below: table.pinned_below,
             base_version: table.base_version,
             newest_version: table.newest_version,
+            has_deleted: table.has_deleted,
             description: table.description.clone(),
         })
     }

@@ -1,0 +1,95 @@
+//! Tables that range deletes have dropped as a whole. A mark says so, and moves no data. The tables go
+//! once no snapshot reads them.
+
+use super::levels::{Changing, Guard, Levels};
+use crate::lsm::shape::{Job, Move, Piece, Rules};
+use crate::run::run::{Dropped, Run};
+use crate::table::DeletedRange;
+use crate::types::gap::Gap;
+use crate::types::order::KeyOrder;
+
+/// The version of the range delete that covers the whole run, if one of these does. A snapshot from
+/// this version on sees nothing of the run.
+fn covered_at(order: &KeyOrder, run: &Run, deleted: &[DeletedRange]) -> Option<u64> {
+    let bounds = run.span.bounds();
+    let begins = |range: &DeletedRange| Gap::start(&range.bounds).compare(order, Gap::start(&bounds)).is_le();
+    let range = deleted.get(deleted.partition_point(begins).checked_sub(1)?)?;
+    let is_covered = Gap::end(&range.bounds).compare(order, Gap::end(&bounds)).is_ge();
+    // All of its versions are newer than the run.
+    range.versions.last().copied().filter(|_| is_covered)
+}
+
+/// True for a table that no snapshot from this version on needs.
+fn is_gone(run: &Run, oldest_snapshot: u64) -> bool {
+    run.dropped.as_ref().is_some_and(|dropped| dropped.version <= oldest_snapshot)
+}
+
+impl Changing<'_> {
+    /// Marks the runs below the output of a piece that its range deletes cover.
+    pub(super) fn drop_covered(&mut self, piece: &Piece, deleted: &[DeletedRange]) {
+        let Some((level, _)) = piece.groups.first().and_then(|&id| self.place_of(id)) else { return };
+        if deleted.is_empty() {
+            return;
+        }
+        let order = self.order;
+        let mark = |run: &Run| {
+            let version = covered_at(order, run, deleted).filter(|_| run.dropped.is_none())?;
+            Some(Dropped { version, batch: 0, cell: None })
+        };
+        // The output is appended after this: everything in its level within the piece is older.
+        self.change_runs(level, |guard| {
+            let is_within = guard.span.intersect(order, &piece.span).is_some();
+            if !is_within || !guard.runs.iter().any(|run| mark(run).is_some()) {
+                return None;
+            }
+            let marked = |run: &Run| Run { dropped: mark(run).or(run.dropped.clone()), ..run.clone() };
+            Some(guard.runs.iter().map(marked).collect())
+        });
+    }
+
+    pub(super) fn purge(&mut self, oldest_snapshot: u64) {
+        self.change_runs(0, |guard| {
+            let is_left = |run: &&Run| !is_gone(run, oldest_snapshot);
+            let left: Vec<Run> = guard.runs.iter().filter(is_left).cloned().collect();
+            (left.len() < guard.runs.len()).then_some(left)
+        });
+    }
+
+    /// Replaces the runs of guards from a level on, where `change` returns others.
+    fn change_runs(&mut self, from: usize, change: impl Fn(&Guard) -> Option<Vec<Run>>) {
+        for level in from..self.levels.levels.len() {
+            for place in 0..self.levels.levels[level].len() {
+                let guard = self.levels.levels[level][place].clone();
+                if let Some(runs) = change(&guard) {
+                    self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+                }
+            }
+        }
+    }
+}
+
+impl Guard {
+    /// True for a guard that has nothing but range deletes.
+    pub fn is_bare(&self) -> bool {
+        let is_whole = self.runs.iter().all(|run| run.dropped.is_none());
+        is_whole && !self.runs.is_empty() && self.entries() == 0
+    }
+}
+
+impl Levels {
+    /// The removal of tables that are dropped and that nobody reads, if there are any.
+    pub(super) fn pick_purge(&self, rules: &Rules) -> Option<Job> {
+        let oldest_snapshot = rules.oldest_snapshot;
+        let mut runs = self.guards().flat_map(|guard| &guard.runs);
+        let moves = vec![Move::Purge { oldest_snapshot }];
+        runs.any(|run| is_gone(run, oldest_snapshot)).then(|| Job { pieces: Vec::new(), moves })
+    }
+
+    /// The merge of guards of the last level that have nothing but range deletes, which cover
+    /// nothing there.
+    pub(super) fn pick_bare(&self, rules: &Rules) -> Option<Job> {
+        let bare = self.last().iter().filter(|guard| guard.is_bare());
+        let pieces: Vec<Piece> = bare.map(|guard| guard.merge(guard.runs.len(), rules)).collect();
+        (!pieces.is_empty()).then(|| Job { pieces, moves: Vec::new() })
+    }
+}

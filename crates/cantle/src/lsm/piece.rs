@@ -1,0 +1,141 @@
+//! The output of one piece of a merge.
+
+use super::hidden::Sample;
+use super::keyspace::Lsm;
+use super::merge::{Trigger, Written};
+use super::shape::{Cuts, Outcome, Piece, Placed, Shape};
+use super::view::View;
+use crate::mvcc::Keep;
+use crate::run::carried::clip;
+use crate::run::merged::Merged;
+use crate::run::retain::{Bottom, keep_versions};
+use crate::run::run::Run;
+use crate::run::stack::RunStack;
+use crate::run::writer::{KeptEntry, Output};
+use crate::substrate::Grant;
+use crate::table::DeletedRange;
+use crate::types::error::Result;
+use crate::types::span::Span;
+use bytes::Bytes;
+use std::ops::Range;
+
+/// A target length that no table reaches: the cuts are given.
+const UNCUT_BYTES: u64 = 1 << 60;
+
+impl Piece {
+    /// The keys of some of its groups; of all of them if the cuts are not given.
+    fn span_of(&self, groups: Range<usize>) -> Span {
+        let Cuts::At(starts) = &self.cuts else { return self.span.clone() };
+        let start = groups.start.checked_sub(1).and_then(|before| starts.get(before));
+        let end = groups.end.checked_sub(1).and_then(|last| starts.get(last));
+        Span {
+            start: start.or(self.span.start.as_ref()).cloned(),
+            end: end.or(self.span.end.as_ref()).cloned(),
+        }
+    }
+}
+
+/// The output of a piece while it is written.
+struct Writing<'a, S: Shape> {
+    piece: &'a Piece,
+    /// Lower bound of all versions, and the version below which snapshots may see replaced values.
+    versions: (u64, u64),
+    /// The range deletes that are carried on.
+    deleted: Vec<DeletedRange>,
+    written: Written<'a, S>,
+}
+
+impl<S: Shape> Lsm<S> {
+    /// Merges one piece.
+    pub(super) fn merge_piece(
+        &self,
+        (view, piece): (&View<S>, &Piece),
+        stack: &RunStack,
+        keep: &Keep,
+        grant: &mut Grant<'_>,
+        trigger: Trigger,
+    ) -> Result<Outcome> {
+        let env = &self.env;
+        let is_read = |run: &Run| run.is_needed(&keep.versions);
+        let mut merged = Merged::new(env, stack, true, is_read)?;
+        let mut writing = Writing {
+            piece,
+            versions: (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1)),
+            deleted: match piece.bottom {
+                Bottom::Deeper => merged.carried(keep),
+                // Nothing is left that they could cover.
+                Bottom::Reached => Vec::new(),
+            },
+            written: Written { lsm: self, pieces: vec![Outcome::default()] },
+        };
+        let (target_bytes, starts) = match &piece.cuts {
+            Cuts::Near(bytes) => (*bytes, &[][..]),
+            Cuts::At(starts) => (UNCUT_BYTES, &starts[..]),
+        };
+        merged.cursor.seek_to_first()?;
+        let mut next_kept = |group: usize| -> Result<Option<Vec<KeptEntry>>> {
+            while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+                if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
+                    break;
+                }
+                self.check_wanted(trigger)?;
+                let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
+                if !kept.is_empty() {
+                    return Ok(Some(kept));
+                }
+            }
+            Ok(None)
+        };
+        let mut sample = Sample::default();
+        // The first group of those before that have no entries.
+        let mut bare = 0;
+        for group in 0..=starts.len() {
+            let Some(first) = next_kept(group)? else { continue };
+            writing.write_bare(bare..group, grant)?;
+            bare = group + 1;
+            let deleted = clip(&env.order, &writing.deleted, &piece.span_of(group..bare));
+            let mut output = Output::new(env, writing.versions, target_bytes, grant).with_deleted(deleted);
+            let mut next = Some(first);
+            while let Some(kept) = next {
+                if piece.bottom == Bottom::Deeper && sample.takes(&kept) {
+                    output.note_hidden(sample.hidden(env, view, piece, &kept[0].key));
+                }
+                output.add(kept.iter().map(KeptEntry::content))?;
+                next = next_kept(group)?;
+            }
+            writing.place(output, group..bare)?;
+        }
+        writing.write_bare(bare..starts.len() + 1, grant)?;
+        env.order.check()?;
+        let placed = writing.written.pieces.pop().unwrap_or_default().placed;
+        Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted) })
+    }
+}
+
+impl<S: Shape> Writing<'_, S> {
+    fn place(&mut self, output: Output<'_>, groups: Range<usize>) -> Result<()> {
+        let placed = output.finish()?.into_iter().map(|output| Placed { groups: groups.clone(), output });
+        if let Some(outcome) = self.written.pieces.last_mut() {
+            outcome.placed.extend(placed);
+        }
+        Ok(())
+    }
+
+    /// Writes the range deletes of groups that get no entries. Neighbours share a table.
+    fn write_bare(&mut self, groups: Range<usize>, grant: &mut Grant<'_>) -> Result<()> {
+        canary!(RANGE_DELETES_LEFT => return Ok(()));
+        let env = &self.written.lsm.env;
+        let within = |groups: Range<usize>| clip(&env.order, &self.deleted, &self.piece.span_of(groups));
+        let is_deleted = |group: usize| !self.deleted.is_empty() && !within(group..group + 1).is_empty();
+        let (mut parts, mut from) = (Vec::new(), groups.start);
+        while let Some(first) = (from..groups.end).find(|&group| is_deleted(group)) {
+            from = (first..groups.end).find(|&group| !is_deleted(group)).unwrap_or(groups.end);
+            parts.push((first..from, within(first..from)));
+        }
+        for (groups, deleted) in parts {
+            let output = Output::new(env, self.versions, UNCUT_BYTES, grant).with_deleted(deleted);
+            self.place(output, groups)?;
+        }
+        Ok(())
+    }
+}
