@@ -45,6 +45,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
     ("pressure", &["brake-of-the-last"]),
+    ("fuzz", &["range-deletes-left"]),
     ("revoked", &["failed-write-not-revoked"]),
     (
         "damage",
@@ -95,6 +96,7 @@ const OF_FLSM: &[&str] = &[
     "merge-untold-of-levels",
     "adopted-below-others",
     "sunk-newest-first",
+    "range-deletes-left",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

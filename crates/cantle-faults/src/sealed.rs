@@ -191,10 +191,12 @@ fn seal_block(bytes: &mut [u8], start: usize, end: usize) {
 /// compressed, or not decode any more.
 pub fn seal_table(bytes: &mut [u8], blocks: &[(usize, usize)]) {
     seal_header(bytes);
-    let Some(footer) = bytes.len().checked_sub(32).filter(|&at| at >= HEADER_BYTES) else { return };
+    let footer_bytes = footer_bytes(bytes);
+    let Some(footer) = bytes.len().checked_sub(footer_bytes).filter(|&at| at >= HEADER_BYTES) else { return };
     if let Some(salt) = salt(bytes, footer as u64) {
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[footer..footer + 28]);
-        bytes[footer + 28..].copy_from_slice(&crc.to_le_bytes());
+        let end = bytes.len() - 4;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&salt), &bytes[footer..end]);
+        bytes[end..].copy_from_slice(&crc.to_le_bytes());
     }
     for &(start, end) in blocks {
         seal_block(bytes, start, end);
@@ -202,10 +204,18 @@ pub fn seal_table(bytes: &mut [u8], blocks: &[(usize, usize)]) {
     let place = |bytes: &[u8], at: usize| {
         number(bytes, at).map(|n| u64::from_le_bytes(n).min(u64::from(u32::MAX)) as usize)
     };
-    let starts = [0, 8, 16].map(|at| place(bytes, footer + at).unwrap_or(0));
-    for (start, end) in [(starts[0], starts[1]), (starts[1], starts[2]), (starts[2], footer)] {
-        seal_block(bytes, start, end);
+    let offsets = (0..footer_bytes - 8).step_by(8);
+    let starts: Vec<usize> =
+        offsets.map(|at| place(bytes, footer + at).unwrap_or(0)).chain([footer]).collect();
+    for ends in starts.windows(2) {
+        seal_block(bytes, ends[0], ends[1]);
     }
+}
+
+/// The length of a table's footer, which is longer if the table has range deletes.
+pub fn footer_bytes(bytes: &[u8]) -> usize {
+    let is_long = bytes.len().checked_sub(8).is_some_and(|at| &bytes[at..at + 4] == b"TENR");
+    if is_long { 48 } else { 32 }
 }
 
 /// The ranges of the blocks of an intact table, including trailers: consecutive ranges of bytes
@@ -213,7 +223,7 @@ pub fn seal_table(bytes: &mut [u8], blocks: &[(usize, usize)]) {
 pub fn table_blocks(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut blocks = Vec::new();
     let mut start = HEADER_BYTES;
-    let end = bytes.len().saturating_sub(32);
+    let end = bytes.len().saturating_sub(footer_bytes(bytes));
     while start < end {
         let Some(salt) = salt(bytes, start as u64) else { break };
         let mut crc = crc32c::crc32c(&salt);

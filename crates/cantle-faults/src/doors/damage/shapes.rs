@@ -3,7 +3,7 @@
 use crate::files::{Kind, names, read};
 use crate::layouts::Tuned;
 use crate::rng::Rng;
-use crate::sealed::{records, table_blocks};
+use crate::sealed::{footer_bytes, records, table_blocks};
 use crate::setup::STORE;
 use crate::workload::{self, Change, Op, State};
 use cantle::vfs::{CrashPlan, MemVfs};
@@ -200,7 +200,7 @@ fn blocks(name: &str, bytes: &[u8]) -> Vec<u64> {
     let starts: Vec<usize> = match Kind::of(name) {
         Kind::Table => {
             let blocks = table_blocks(bytes).into_iter().map(|(start, _)| start);
-            blocks.chain([0, bytes.len().saturating_sub(32)]).collect()
+            blocks.chain([0, bytes.len().saturating_sub(footer_bytes(bytes))]).collect()
         }
         // Checksums of records include the file's identity and the offset, so a moved record is
         // damage.
@@ -300,6 +300,25 @@ fn power_lost(layout: LayoutKind, seed: u64) -> (Maker, Vec<MemVfs>) {
     (maker, older)
 }
 
+/// A store of the layout `flsm` that was opened often, and closed soon: its logs were merged into tables
+/// with range deletes.
+pub fn opened_often(seed: u64) -> Shape {
+    let made = |seed| {
+        let mut maker = Maker::new(LayoutKind::Flsm, Durability::Process, Compression::None, seed);
+        maker.tables();
+        maker.close();
+        for n in 0..12 {
+            maker.open();
+            maker.run(Op::One("default", Change::DeleteRange(2 * n, 2 * n + 2 + n % 2)));
+            maker.put("default", 2 * n, 50);
+            maker.close();
+        }
+        maker
+    };
+    let foreign = made(seed.wrapping_add(0x5eed)).vfs.kill();
+    made(seed).shape("opened-often", End::Closed, Vec::new(), foreign)
+}
+
 /// Every shape.
 pub fn all(layout: LayoutKind, seed: u64) -> Vec<Shape> {
     type Make = fn(LayoutKind, u64) -> (Maker, Vec<MemVfs>);
@@ -318,4 +337,16 @@ pub fn all(layout: LayoutKind, seed: u64) -> Vec<Shape> {
         maker.shape(name, end, older, other.vfs.kill())
     };
     shapes.into_iter().map(make).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_was_opened_often_has_range_deletes_in_tables() {
+        let shape = opened_often(1);
+        let tables = shape.bytes.iter().filter(|(name, _)| Kind::of(name) == Kind::Table);
+        assert!(tables.map(|(_, bytes)| footer_bytes(bytes)).any(|bytes| bytes == 48));
+    }
 }

@@ -1,7 +1,7 @@
 //! One file of a store has arbitrary bytes with valid checksums: reads of the store return data or
 //! errors.
 
-use crate::doors::damage::shapes::{Shape, all};
+use crate::doors::damage::shapes::{Shape, all, opened_often};
 use crate::files::{Kind, names, put, read};
 use crate::sealed;
 use crate::setup::{STORE, has_layout};
@@ -15,7 +15,11 @@ use std::sync::Mutex;
 /// The stores in which files are replaced, one of each shape.
 pub fn shapes(layout: LayoutKind) -> &'static [Shape] {
     static SHAPES: Made<LayoutKind, [Shape]> = Made::new(None);
-    made(&SHAPES, layout, || all(layout, 1).leak())
+    let shapes = || {
+        let often = (layout == LayoutKind::Flsm).then(|| opened_often(1));
+        all(layout, 1).into_iter().chain(often).collect::<Vec<_>>()
+    };
+    made(&SHAPES, layout, || shapes().leak())
 }
 
 /// Values that are made once for each layout and never dropped, as targets are plain functions.
