@@ -603,8 +603,8 @@ cantle_keyspace_options *cantle_keyspace_options_new(void);
 cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
 
 /**
- * Sets the layout: its name, or its name with options that only this layout has, such as `chunk`
- * or `chunk:munks=false,chunk_bytes=1MiB`. Default: `chunk` for a new keyspace, and the existing
+ * Sets the layout: its name, or its name with options that only this layout has, such as `chunk`,
+ * `flsm` or `chunk:munks=false,chunk_bytes=1MiB`. Default: `chunk` for a new keyspace, and the existing
  * layout for an existing one, each with its default options.
  *
  * The options of `chunk`: `chunk_bytes`, the size at which a chunk splits, 64KiB to 1GiB, 8MiB by
@@ -613,6 +613,11 @@ cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
  * default `log_bytes` or else twenty chunks; `filter_partitions`, the parts of a full log's Bloom
  * filter, 1 to 64, 16 by default; `munks`, true if popular chunks are kept in memory, and
  * `recent_appends`, true if the last appends to logs are, both true by default.
+ *
+ * The options of `flsm` (PebblesDB): `generation_bytes`, the length at which a log is full, 4KiB to
+ * 1GiB, by default a 24th of the memory budget, from 1MiB to 16MiB; `guard_bytes`, the target length
+ * of tables and guards of the last level, 4KiB to 1GiB, 16MiB by default; `max_sstables_per_guard`,
+ * the tables of a guard before some of them are merged, 1 to 64, 6 by default.
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
  * no options of a keyspace or was freed, and for a value that is not of its type (a text that
@@ -1878,7 +1883,8 @@ char *cantle_stats(cantle_db *db, cantle_error **error);
 
 /**
  * One number of the statistics by its name, such as "disk_bytes", "memory_used",
- * "open_time_nanos", "memory.rows.used" or "keyspaces.default.live_bytes".
+ * "open_time_nanos", "memory.rows.used", "keyspaces.default.live_bytes" or, in the layout `flsm`,
+ * "keyspaces.default.by_level.1.table_bytes_written".
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number,
  * for NULL and for an invalid handle; CANTLE_FORKED; `*number` is 0 then. Threads: any.
@@ -1886,10 +1892,11 @@ char *cantle_stats(cantle_db *db, cantle_error **error);
 cantle_status cantle_stat(cantle_db *db, const char *name, uint64_t *number, cantle_error **error);
 
 /**
- * The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of
- * objects: `start_hex` (the smallest possible key, in hexadecimal digits), `level`, `table_bytes`,
- * `log_bytes`, `garbage_bytes`, `tables`, `segments`, `resident_bytes`, `heat`. `keyspace` may be
- * NULL for the default one.
+ * The key ranges that a keyspace's layout manages (chunks; in `flsm` the logs of level 0, then the
+ * guards level by level), in key order, as a JSON array of objects: `start_hex` (the smallest
+ * possible key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `garbage_bytes`,
+ * `tables`, `segments`, `resident_bytes`, `heat`, `read_debt`. `keyspace` may be NULL for the
+ * default one.
  *
  * Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
  * CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. Threads: any.

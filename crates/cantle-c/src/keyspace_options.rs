@@ -75,8 +75,8 @@ pub unsafe extern "C" fn cantle_keyspace_options_free(
     saying(|| handle::free::<OpenKeyspaceOptions>(options))
 }
 
-/// Sets the layout: its name, or its name with options that only this layout has, such as `chunk`
-/// or `chunk:munks=false,chunk_bytes=1MiB`. Default: `chunk` for a new keyspace, and the existing
+/// Sets the layout: its name, or its name with options that only this layout has, such as `chunk`,
+/// `flsm` or `chunk:munks=false,chunk_bytes=1MiB`. Default: `chunk` for a new keyspace, and the existing
 /// layout for an existing one, each with its default options.
 ///
 /// The options of `chunk`: `chunk_bytes`, the size at which a chunk splits, 64KiB to 1GiB, 8MiB by
@@ -85,6 +85,11 @@ pub unsafe extern "C" fn cantle_keyspace_options_free(
 /// default `log_bytes` or else twenty chunks; `filter_partitions`, the parts of a full log's Bloom
 /// filter, 1 to 64, 16 by default; `munks`, true if popular chunks are kept in memory, and
 /// `recent_appends`, true if the last appends to logs are, both true by default.
+///
+/// The options of `flsm` (PebblesDB): `generation_bytes`, the length at which a log is full, 4KiB to
+/// 1GiB, by default a 24th of the memory budget, from 1MiB to 16MiB; `guard_bytes`, the target length
+/// of tables and guards of the last level, 4KiB to 1GiB, 16MiB by default; `max_sstables_per_guard`,
+/// the tables of a guard before some of them are merged, 1 to 64, 6 by default.
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
 /// no options of a keyspace or was freed, and for a value that is not of its type (a text that

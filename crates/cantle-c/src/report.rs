@@ -52,17 +52,19 @@ fn number_of(stats: &Value, name: &str) -> Outcome<u64> {
     let mut at = stats;
     let mut rest = name;
     loop {
-        if let Value::Array(keyspaces) = at {
-            // Names may contain dots, so the longest name that fits counts.
-            let named = |keyspace: &&Value| {
-                keyspace
-                    .get("name")
-                    .and_then(Value::as_str)
-                    .is_some_and(|name| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+        if let Value::Array(members) = at {
+            // Keyspaces have names, which may contain dots: the longest name that fits counts. Levels
+            // have numbers.
+            let rest_behind = |member: &Value| {
+                let behind = match (member.get("name").and_then(Value::as_str), member.get("level")) {
+                    (Some(name), _) => rest.strip_prefix(name),
+                    (None, Some(level)) => rest.strip_prefix(level.to_string().as_str()),
+                    (None, None) => None,
+                };
+                behind.and_then(|behind| behind.strip_prefix('.'))
             };
-            let length = |keyspace: &&Value| keyspace.get("name").and_then(Value::as_str).map_or(0, str::len);
-            at = keyspaces.iter().filter(named).max_by_key(length).ok_or_else(unknown)?;
-            rest = &rest[length(&at) + 1..];
+            let fitting = members.iter().filter_map(|member| Some((member, rest_behind(member)?)));
+            (at, rest) = fitting.min_by_key(|(_, behind)| behind.len()).ok_or_else(unknown)?;
             continue;
         }
         let (member, behind) = rest.split_once('.').unwrap_or((rest, ""));
@@ -152,7 +154,8 @@ pub unsafe extern "C" fn cantle_stats(db: *mut cantle_db, error: *mut *mut cantl
 }
 
 /// One number of the statistics by its name, such as "disk_bytes", "memory_used",
-/// "open_time_nanos", "memory.rows.used" or "keyspaces.default.live_bytes".
+/// "open_time_nanos", "memory.rows.used", "keyspaces.default.live_bytes" or, in the layout `flsm`,
+/// "keyspaces.default.by_level.1.table_bytes_written".
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number,
 /// for NULL and for an invalid handle; CANTLE_FORKED; `*number` is 0 then. Threads: any.
@@ -174,10 +177,11 @@ pub unsafe extern "C" fn cantle_stat(
     }
 }
 
-/// The key ranges that a keyspace's layout manages (chunks), in key order, as a JSON array of
-/// objects: `start_hex` (the smallest possible key, in hexadecimal digits), `level`, `table_bytes`,
-/// `log_bytes`, `garbage_bytes`, `tables`, `segments`, `resident_bytes`, `heat`. `keyspace` may be
-/// NULL for the default one.
+/// The key ranges that a keyspace's layout manages (chunks; in `flsm` the logs of level 0, then the
+/// guards level by level), in key order, as a JSON array of objects: `start_hex` (the smallest
+/// possible key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `garbage_bytes`,
+/// `tables`, `segments`, `resident_bytes`, `heat`, `read_debt`. `keyspace` may be NULL for the
+/// default one.
 ///
 /// Ownership: the text is the caller's, to be freed by cantle_free. Errors: NULL and CANTLE_CLOSED, CANTLE_NO_KEYSPACE,
 /// CANTLE_INVALID_ARGUMENT, CANTLE_OUT_OF_MEMORY. Threads: any.

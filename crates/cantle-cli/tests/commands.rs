@@ -270,7 +270,8 @@ fn ranges_for_machines_begin_with_keys_as_text_and_in_hexadecimal() {
                 "tables",
                 "segments",
                 "resident_bytes",
-                "heat"
+                "heat",
+                "read_debt"
             ]
         );
         let map = place.run(&[&inspect[..], &["--lines", "1000"]].concat()).text();

@@ -9,7 +9,7 @@ use crate::filter_policy::{FILTER_POLICIES, leveldb_filterpolicy_t};
 use crate::handles::{Handles, Kind};
 use crate::memory::{self, Budget};
 use crate::status::{Result, Status};
-use cantle::{Compression, KeyspaceOptions, LayoutKind};
+use cantle::{Compression, KeyspaceOptions, LayoutOptions};
 use cantle_bindings::leveldb_budget::WRITE_BUFFER_BYTES;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -83,17 +83,19 @@ impl Options {
         if let Some(what) = self.bad_objects.first() {
             return Err(Status::no_object(what));
         }
-        let mut keyspace =
-            KeyspaceOptions::new().layout(self.layout()?).compression(match self.compression {
-                NO_COMPRESSION => Compression::None,
-                SNAPPY => Compression::Lz4,
-                ZSTD => Compression::Zstd(1),
-                other => {
-                    return Err(Status::invalid(format!(
-                        "there is no compression {other}: give 0, none, or 1, snappy"
-                    )));
-                }
-            });
+        let mut keyspace = KeyspaceOptions::new().compression(match self.compression {
+            NO_COMPRESSION => Compression::None,
+            SNAPPY => Compression::Lz4,
+            ZSTD => Compression::Zstd(1),
+            other => {
+                return Err(Status::invalid(format!(
+                    "there is no compression {other}: give 0, none, or 1, snappy"
+                )));
+            }
+        });
+        if let Some(layout) = self.layout()? {
+            keyspace = keyspace.layout(layout);
+        }
         // In LevelDB a database's directory may contain other files: a program's log, or files that
         // remained when the database was destroyed.
         let mut options = cantle::Options::new()
@@ -120,18 +122,16 @@ impl Options {
         }
     }
 
-    /// The layout from the environment, else the program's choice.
-    fn layout(&self) -> Result<LayoutKind> {
+    /// The layout from the environment, else the program's choice. `None` for that of the database.
+    fn layout(&self) -> Result<Option<LayoutOptions>> {
         let variable = std::env::var_os(LAYOUT_VARIABLE).filter(|name| !name.is_empty());
         let (name, from) = match (variable, &self.layout) {
             (Some(name), _) => (name.to_string_lossy().into_owned(), LAYOUT_VARIABLE),
             (None, Some(name)) => (name.clone(), "leveldb_options_set_cantle_layout"),
-            (None, None) => return Ok(LayoutKind::Chunk),
+            (None, None) => return Ok(None),
         };
-        match name.as_str() {
-            "chunk" => Ok(LayoutKind::Chunk),
-            _ => Err(Status::invalid(format!("{from} asks for the layout {name:?}: this library has chunk"))),
-        }
+        let wrong = |error| Status::invalid(format!("{from} asks for the layout {name:?}: {error}"));
+        name.parse().map(Some).map_err(wrong)
     }
 }
 
@@ -363,7 +363,9 @@ pub unsafe extern "C" fn leveldb_options_set_cantle_memory_budget(
     unsafe { set(options, |options| options.budget = Some(budget)) };
 }
 
-/// An extension: sets the layout by its name; null for the default. The environment has precedence.
+/// An extension: sets the layout by its name, or its name with options, as in
+/// `flsm:guard_bytes=8MiB`. Null stands for the layout of the database, and `chunk` for a new one. The
+/// environment has precedence.
 ///
 /// # Safety
 ///

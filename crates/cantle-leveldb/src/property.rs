@@ -3,14 +3,14 @@
 use crate::bytes::{copy_text, lent};
 use crate::call::quietly;
 use crate::database::{Database, database, leveldb_t};
-use cantle::stats::{ChunkStats, KeyspaceStats, RegionInfo};
+use cantle::stats::{ChunkStats, FlsmStats, KeyspaceStats, LayoutStats, LevelStats, RegionInfo};
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
 use std::ops::Bound;
 use std::ptr::null_mut;
 
-/// LevelDB has 7 levels. Here logs are level 0 and sorted tables level 1.
+/// Number of levels that LevelDB has.
 const LEVELS: u64 = 7;
 
 /// The property's text; `None` if no property has this name.
@@ -29,12 +29,24 @@ fn property(database: &Database, name: &str) -> Option<String> {
     }
 }
 
-fn files_at_level(chunks: &[RegionInfo], level: u64) -> u64 {
-    let count = |of: fn(&RegionInfo) -> u32| chunks.iter().map(|chunk| u64::from(of(chunk))).sum();
+/// Number of files of a level of LevelDB's: logs are level 0, the tables of chunks level 1, and guards
+/// have their own levels.
+fn files_at_level(regions: &[RegionInfo], level: u64) -> u64 {
+    sum_of_level(regions, level, |region| region.segments.into(), |region| region.tables.into())
+}
+
+fn sum_of_level(
+    regions: &[RegionInfo],
+    level: u64,
+    of_logs: fn(&RegionInfo) -> u64,
+    of_tables: fn(&RegionInfo) -> u64,
+) -> u64 {
     match level {
-        0 => count(|chunk| chunk.segments),
-        1 => count(|chunk| chunk.tables),
-        _ => 0,
+        0 => regions.iter().map(of_logs).sum(),
+        _ => {
+            let level_of = |region: &RegionInfo| u64::from(region.level).clamp(1, LEVELS - 1);
+            regions.iter().filter(|region| level_of(region) == level).map(of_tables).sum()
+        }
     }
 }
 
@@ -45,42 +57,49 @@ fn stats(database: &Database) -> Option<String> {
     let stats = database.db.stats();
     let default = stats.keyspaces.iter().find(|keyspace| keyspace.name == "default")?;
     let KeyspaceStats {
-        table_bytes,
-        log_bytes,
-        log_bytes_written,
-        table_bytes_written,
-        user_bytes_written,
-        gets,
-        scans,
-        writes,
-        ..
+        log_bytes_written, table_bytes_written, user_bytes_written, gets, scans, writes, ..
     } = *default;
-    let ChunkStats { munks, munk_bytes, rebalances, splits, merges, .. } = *default.chunk()?;
     let mut text = String::from(
         "                               Compactions\n\
          Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n\
          --------------------------------------------------\n",
     );
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
-    for (level, bytes, written) in [(0, log_bytes, log_bytes_written), (1, table_bytes, table_bytes_written)]
-    {
+    for level in 0..LEVELS {
         let files = files_at_level(&chunks, level);
         if files > 0 {
+            let bytes = sum_of_level(&chunks, level, |region| region.log_bytes, |region| region.table_bytes);
+            let of_flsm = default.flsm().map(|flsm| &flsm.by_level);
+            let of_level = |own: &&LevelStats| u64::from(own.level) == level;
+            let written = match (level, of_flsm) {
+                (0, _) => log_bytes_written,
+                (_, None) => table_bytes_written,
+                (_, Some(levels)) => levels.iter().filter(of_level).map(|own| own.table_bytes_written).sum(),
+            };
             // Time and bytes read are not counted.
             let (size, written) = (mib(bytes), mib(written));
             let _ = writeln!(text, "{level:3} {files:8} {size:8.0} {:9.0} {:8.0} {written:9.0}", 0.0, 0.0);
         }
     }
+    let (parts, work) = match &default.of_layout {
+        LayoutStats::Chunk(ChunkStats { munks, munk_bytes, rebalances, splits, merges, .. }) => (
+            format!("chunks: {}, in memory: {munks} ({:.1} MB)", chunks.len(), mib(*munk_bytes)),
+            format!("rebalances: {rebalances}, splits: {splits}, merges: {merges}"),
+        ),
+        LayoutStats::Flsm(FlsmStats { levels, level0_logs, merges, .. }) => (
+            format!("guards: {}, levels: {levels}, logs: {level0_logs}", default.regions),
+            format!("merges: {merges}"),
+        ),
+        _ => (format!("{}: {}", default.layout.regions(), default.regions), "merges: 0".to_owned()),
+    };
     let _ = write!(
         text,
-        "\nCantle: level 0 is logs, level 1 sorted tables; time and bytes read are not counted\n\
-         chunks: {}, in memory: {munks} ({:.1} MB)\n\
+        "\nCantle: level 0 is logs, the others sorted tables; time and bytes read are not counted\n\
+         {parts}\n\
          memory: {:.1} MB of {:.1} MB\n\
          on disk: {:.1} MB; written by the user: {:.1} MB\n\
-         rebalances: {rebalances}, splits: {splits}, merges: {merges}, checkpoints: {}\n\
+         {work}, checkpoints: {}\n\
          writes: {writes}, gets: {gets}, iterators: {scans}\n",
-        chunks.len(),
-        mib(munk_bytes),
         mib(stats.memory_used),
         mib(stats.memory_budget),
         mib(stats.disk_bytes),
@@ -93,15 +112,20 @@ fn stats(database: &Database) -> Option<String> {
     Some(text)
 }
 
-/// The chunks in the order of their keys.
+/// The chunks in the order of their keys, or the guards of each level.
 fn tables(chunks: &[RegionInfo]) -> String {
     let mut text = String::new();
+    let has_levels = chunks.iter().any(|chunk| chunk.level > 0);
     for (number, chunk) in chunks.iter().enumerate() {
         let start = chunk.start.escape_ascii();
         let RegionInfo { tables, table_bytes, segments, log_bytes, .. } = chunk;
+        let name = match chunk.level {
+            0 if !has_levels => "chunk".to_owned(),
+            level => format!("level {level}, part"),
+        };
         let _ = writeln!(
             text,
-            "--- chunk {number} from '{start}' ---\n tables: {tables}, {table_bytes} bytes; logs: {segments}, {log_bytes} bytes"
+            "--- {name} {number} from '{start}' ---\n tables: {tables}, {table_bytes} bytes; logs: {segments}, {log_bytes} bytes"
         );
     }
     text

@@ -110,6 +110,11 @@ pub struct Readme;
 #[doc = include_str!("../docs/choosing-keys.md")]
 pub struct ChoosingKeys;
 
+/// The Rust in the page about layouts compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/layouts.md")]
+pub struct ChoosingLayouts;
+
 // Must be the first module: the modules below plant bugs with its macro.
 #[cfg(not(feature = "canaries"))]
 #[macro_use]

@@ -164,11 +164,15 @@ def open(
 
     Options of its keyspace "default"; DB.keyspace() takes the same options for another keyspace:
 
-    layout: a name, or a name with options of the layout: "chunk" (default),
-        "chunk:munks=false,chunk_bytes=1MiB". Options of "chunk": chunk_bytes, the size at which a
+    layout: a name, or a name with options of the layout: "chunk" (default for a new keyspace),
+        "flsm", "chunk:munks=false,chunk_bytes=1MiB". It is fixed when the keyspace is created.
+        Options of "chunk": chunk_bytes, the size at which a
         chunk splits, default 8MiB; munks and recent_appends, false to keep no chunks, or no recent
         appends, in memory. log_bytes, munk_log_bytes and filter_partitions are for experiments; the
-        Rust library documents them.
+        Rust library documents them. Options of "flsm" (PebblesDB): generation_bytes, the length at
+        which a log is full, by default a 24th of the memory budget, from 1MiB to 16MiB;
+        guard_bytes, the target length of tables and guards of the last level, default 16MiB;
+        max_sstables_per_guard, the tables of a guard before some are merged, 1 to 64, default 6.
     comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or the
         order of an existing keyspace.
     compression: "none" (default), "lz4" or "zstd". compression_level: of Zstandard, 1 to 22,

@@ -606,7 +606,7 @@ def _property(db: _cantle.DB, name: bytes) -> Optional[bytes]:
         own = next(keyspace for keyspace in stats["keyspaces"] if keyspace["name"] == "default")
         counters = ("regions", "live_bytes", "table_bytes", "log_bytes", "rebalances", "splits", "merges", "table_bytes_written", "log_bytes_written")
         lines = ["                               Cantle", "Counter                        Value", "-" * 50]
-        lines += [f"{counter:<30} {own[counter]}" for counter in counters]
+        lines += [f"{counter:<30} {own[counter]}" for counter in counters if counter in own]
         return "".join(line + "\n" for line in lines).encode()
     return None
 

@@ -63,6 +63,45 @@ static void progress(void *user, uint64_t bytes, uint64_t total_bytes, uint64_t 
     ++*(int *)user;
 }
 
+/* A keyspace in levels of guards, and what its statistics and ranges tell of them. */
+static void levels(cantle_db *db) {
+    cantle_keyspace *keyspace;
+    cantle_keyspace_options *options = cantle_keyspace_options_new();
+    const char *layout = "flsm:generation_bytes=16KiB,guard_bytes=16KiB,max_sstables_per_guard=3";
+    uint64_t number, guards, written;
+    char *text, key[16], value[512] = {0};
+    CHECK(cantle_keyspace_options_layout(options, layout) == CANTLE_OK);
+    SOME(keyspace, cantle_keyspace_open(db, "of.levels", options, &error));
+    for (int i = 0; i < 2000; i++) {
+        const size_t length = (size_t)snprintf(key, sizeof key, "%05d", i * 7919 % 2000);
+        OK(cantle_put(db, keyspace, key, length, value, sizeof value, &error));
+    }
+    OK(cantle_compact_range(db, keyspace, NULL, &error));
+    OK(cantle_stat(db, "keyspaces.of.levels.levels", &number, &error));
+    CHECK(number >= 1);
+    snprintf(value, sizeof value, "keyspaces.of.levels.by_level.%d.guards", (int)number);
+    OK(cantle_stat(db, value, &guards, &error));
+    snprintf(value, sizeof value, "keyspaces.of.levels.by_level.%d.table_bytes_written", (int)number);
+    OK(cantle_stat(db, value, &written, &error));
+    CHECK(guards > 1 && written > 2000 * 512);
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_stat(db, "keyspaces.of.levels.by_level.9.guards", &number, &error));
+    SOME(text, cantle_regions(db, keyspace, &error));
+    CHECK(strstr(text, "\"level\":0") != NULL && strstr(text, "\"level\":1") != NULL && strstr(text, "\"read_debt\":") != NULL);
+    cantle_free(text);
+    CHECK(cantle_keyspace_free(keyspace) == CANTLE_OK);
+
+    CHECK(cantle_keyspace_options_layout(options, "chunk") == CANTLE_OK);
+    NOTHING(CANTLE_OPTION_MISMATCH, cantle_keyspace_open(db, "of.levels", options, &error));
+    CHECK(cantle_keyspace_options_layout(options, "flsm:munks=true") == CANTLE_INVALID_ARGUMENT);
+    CHECK(cantle_keyspace_options_free(options) == CANTLE_OK);
+    options = cantle_keyspace_options_new();
+    CHECK(cantle_keyspace_options_layout(options, "flsm:max_sstables_per_guard=65") == CANTLE_OK); /* told when it is read */
+    cantle_error *error = NULL;
+    CHECK(cantle_keyspace_open(db, "odd", options, &error) == NULL);
+    CHECK(cantle_error_status(error) == CANTLE_INVALID_ARGUMENT && strstr(cantle_error_message(error), "1 to 64") != NULL);
+    CHECK(cantle_error_free(error) == CANTLE_OK && cantle_keyspace_options_free(options) == CANTLE_OK);
+}
+
 int main(int argc, char **argv) {
     begin(argc);
     const char *path = below(argv[1], "store"), *copy = below(argv[1], "copy");
@@ -96,6 +135,8 @@ int main(int argc, char **argv) {
     OK(cantle_backup(db, copy, &error));
     FAILS(CANTLE_ALREADY_EXISTS, cantle_backup(db, copy, &error));
     FAILS(CANTLE_LOCKED, cantle_repair(path, repaired, NULL, NULL, NULL, NULL, NULL, &error));
+    levels(db);
+    OK(cantle_keyspace_drop(db, "of.levels", &error));
     OK(cantle_close(db, &error));
 
     bool complete = false;

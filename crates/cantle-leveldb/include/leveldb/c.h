@@ -182,8 +182,8 @@ enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
 LEVELDB_EXPORT void leveldb_options_set_compression(leveldb_options_t*, int);
 
 /* Extensions of Cantle: the memory budget in bytes (0: a quarter of the machine's memory, at
- * most 4 GiB), instead of the sum of write buffers and cache; and the layout ("chunk"; NULL: the
- * default). The environment variables CANTLE_MEMORY_BUDGET and CANTLE_LAYOUT have precedence
+ * most 4 GiB), instead of the sum of write buffers and cache; and the layout ("chunk", "flsm", or
+ * with options, as "flsm:guard_bytes=8MiB"; NULL: that of the database, "chunk" for a new one). The environment variables CANTLE_MEMORY_BUDGET and CANTLE_LAYOUT have precedence
  * over both. */
 LEVELDB_EXPORT void leveldb_options_set_cantle_memory_budget(leveldb_options_t*, size_t bytes);
 LEVELDB_EXPORT void leveldb_options_set_cantle_layout(leveldb_options_t*, const char* name);

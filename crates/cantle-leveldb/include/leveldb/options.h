@@ -53,7 +53,7 @@ struct LEVELDB_EXPORT Options {
   // Members of Cantle's own.
 
   size_t cantle_memory_budget = 0;  // bytes of memory of the whole store; 0: the library's choice
-  std::string cantle_layout;        // for example "chunk"; empty: the library's choice
+  std::string cantle_layout;        // "chunk" or "flsm"; empty: that of the database, "chunk" for a new one
 };
 
 struct LEVELDB_EXPORT ReadOptions {

@@ -235,6 +235,43 @@ static void layouts(const char* path) {
   leveldb_close(open_or_fail(path));
 }
 
+/* Guards of several levels instead of chunks. A database keeps its layout. */
+static void guards(const char* path) {
+  char *error = NULL, *text, key[16], value[512] = {0};
+  leveldb_options_set_cantle_layout(options, "flsm:generation_bytes=16KiB,guard_bytes=16KiB");
+  leveldb_t* db = open_or_fail(path);
+  for (int i = 0; i < 2000; i++) {
+    const size_t length = (size_t)snprintf(key, sizeof key, "%05d", i * 7919 % 2000);
+    leveldb_put(db, wo, key, length, value, sizeof value, &error);
+    CHECK_OK(error);
+  }
+  leveldb_compact_range(db, NULL, 0, NULL, 0);
+  CHECK(number_of(db, "leveldb.num-files-at-level1") > 1);
+  text = leveldb_property_value(db, "leveldb.stats");
+  CHECK(text != NULL && strstr(text, "guards: ") != NULL && strstr(text, "chunks") == NULL);
+  leveldb_free(text);
+  text = leveldb_property_value(db, "leveldb.sstables");
+  CHECK(text != NULL && strstr(text, "--- level 1, part 1 from '' ---") != NULL);
+  leveldb_free(text);
+  leveldb_close(db);
+
+  leveldb_options_set_cantle_layout(options, NULL);
+  db = open_or_fail(path);
+  size_t length;
+  leveldb_free(leveldb_get(db, ro, "00000", 5, &length, &error));
+  CHECK(error == NULL && length == sizeof value);
+  leveldb_close(db);
+  leveldb_options_set_cantle_layout(options, "chunk");
+  CHECK(leveldb_open(options, path, &error) == NULL);
+  CHECK_ERROR(error, bad, "layout");
+  leveldb_options_set_cantle_layout(options, "flsm:guard_bytes=1");
+  CHECK(leveldb_open(options, path, &error) == NULL);
+  CHECK_ERROR(error, bad, "outside 4 KiB to 1 GiB");
+  leveldb_options_set_cantle_layout(options, NULL);
+  leveldb_destroy_db(options, path, &error);
+  CHECK_OK(error);
+}
+
 static int bytewise(void* state, const char* a, size_t alen, const char* b, size_t blen) {
   (void)state;
   int order = memcmp(a, b, alen < blen ? alen : blen);
@@ -526,6 +563,9 @@ int main(int argc, char** argv) {
   properties(argv[1]);
   views_and_lent_values(argv[1]);
   layouts(path);
+  char* levels = path_in(argv[1], "levels");
+  guards(levels);
+  free(levels);
   backups(argv[1]);
   filters_of_comparators(argv[1]);
   directories_of_others(argv[1]);

@@ -135,6 +135,10 @@ static void layout(const std::string& name) {
   options.cantle_layout = "heap";
   open(options, name);  // the environment has precedence
   CHECK(::unsetenv("CANTLE_LAYOUT") == 0);
+  options.cantle_layout = "flsm:guard_bytes=1MiB";
+  CHECK(stats(open(options, name + "-guards").get()).find("guards: 1, levels: 1") != std::string::npos);
+  options.cantle_layout.clear();
+  open(options, name + "-guards");  // a database keeps its layout
 }
 
 static unsigned long checkpoints(DB* db) {

@@ -11,6 +11,8 @@
 
 #[cfg(test)]
 mod deleted_tests;
+#[cfg(test)]
+mod documented;
 mod dropped;
 pub mod factory;
 mod levels;

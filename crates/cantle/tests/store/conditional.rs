@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+use crate::of_layouts::{in_guards, small};
 use cantle::{
     ChunkOptions, Db, Durability, Error, KeyspaceOptions, Options, Result, Transaction, WriteBatch,
 };
@@ -10,7 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn open(dir: &tempfile::TempDir) -> Db {
-    Options::new().memory_budget(16 << 20).open(dir.path().join("store")).unwrap()
+    let options = Options::new().memory_budget(16 << 20).default_keyspace(small());
+    options.open(dir.path().join("store")).unwrap()
 }
 
 fn pair(key: &str, value: &str) -> Option<(Vec<u8>, Vec<u8>)> {
@@ -23,15 +25,18 @@ fn owned(pair: Option<(cantle::Key, cantle::Value)>) -> Option<(Vec<u8>, Vec<u8>
 
 #[test]
 fn eight_threads_empty_a_queue_and_each_value_comes_out_once() {
-    const ITEMS: usize = 100_000;
+    empty_a_queue(100_000);
+}
+
+fn empty_a_queue(items: usize) {
     const MIDDLE: usize = 1 << 32;
     let dir = tempfile::tempdir().unwrap();
     let db = open(&dir);
-    let queue = db.keyspace("queue").unwrap();
-    for item in 0..ITEMS / 2 {
+    let queue = db.keyspace_with("queue", small()).unwrap();
+    for item in 0..items / 2 {
         queue.put((MIDDLE + item).to_be_bytes(), format!("value {item}")).unwrap();
     }
-    let (added, popped) = (AtomicUsize::new(ITEMS / 2), Mutex::new(Vec::new()));
+    let (added, popped) = (AtomicUsize::new(items / 2), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let (queue, added, popped) = (&queue, &added, &popped);
@@ -40,14 +45,14 @@ fn eight_threads_empty_a_queue_and_each_value_comes_out_once() {
                 loop {
                     // The other half comes in meanwhile, at the end and at the beginning.
                     let item = added.fetch_add(1, Relaxed);
-                    if item < ITEMS {
+                    if item < items {
                         let key = if item.is_multiple_of(7) { MIDDLE - item } else { MIDDLE + item };
                         queue.put(key.to_be_bytes(), format!("value {item}")).unwrap();
                     }
                     let pair = if thread == 7 { queue.pop_last() } else { queue.pop_first() };
                     match pair.unwrap() {
                         Some((_, value)) => own.push(value.to_vec()),
-                        None if added.load(Relaxed) >= ITEMS + 8 => break,
+                        None if added.load(Relaxed) >= items + 8 => break,
                         None => {}
                     }
                 }
@@ -57,7 +62,7 @@ fn eight_threads_empty_a_queue_and_each_value_comes_out_once() {
     });
     let popped = popped.into_inner().unwrap();
     let distinct: HashSet<_> = popped.iter().collect();
-    assert_eq!((popped.len(), distinct.len()), (ITEMS, ITEMS));
+    assert_eq!((popped.len(), distinct.len()), (items, items));
     assert_eq!(queue.first().unwrap(), None);
     assert_eq!(queue.pop_first().unwrap(), None);
 }
@@ -338,4 +343,21 @@ fn metadata_is_swapped_only_if_it_is_what_was_expected() {
     assert_eq!(letters, b"aaaaabbbbbcccccdddddenw");
     drop((flights, db));
     assert_eq!(open(&dir).keyspace("flights").unwrap().metadata().len(), letters.len());
+}
+
+#[test]
+fn writes_on_condition_work_in_guards() {
+    in_guards(&[
+        // A pop walks over the deletes of earlier ones until a merge has removed them.
+        || empty_a_queue(10_000),
+        pairs_come_from_both_ends_in_order,
+        one_of_many_inserts_and_swaps_takes_place,
+        a_transaction_pops_and_swaps_by_what_it_sees,
+        views_share_a_transaction_and_do_not_lend_what_they_return,
+        an_error_of_the_program_rolls_a_transaction_back,
+        the_state_of_a_transaction_decides_on_another_run,
+        a_keyspace_is_opened_or_created_as_asked,
+        the_number_of_pairs_is_estimated,
+        metadata_is_swapped_only_if_it_is_what_was_expected,
+    ]);
 }

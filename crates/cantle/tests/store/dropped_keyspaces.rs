@@ -1,7 +1,8 @@
 //! Calls that run during the drop of a keyspace end, and report it.
 
+use crate::of_layouts::{in_guards, small};
 use cantle::vfs::{MemVfs, Vfs};
-use cantle::{ChunkOptions, Comparator, Db, Error, Keyspace, KeyspaceOptions, Options};
+use cantle::{Comparator, Db, Error, Keyspace, Options};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -60,9 +61,7 @@ fn whatever_runs_beside_the_end_of_a_keyspace_ends() {
     let open = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
     let db = open();
     for round in 0..8 {
-        let options = KeyspaceOptions::new()
-            .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
-            .comparator(counting());
+        let options = small().comparator(counting());
         let keyspace = db.keyspace_with("dropped", options).unwrap();
         for number in 0..3000 {
             keyspace.put(format!("{number:06}"), [round; 300]).unwrap();
@@ -103,11 +102,7 @@ fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
     let open = |disk: &MemVfs| Options::new().vfs(Arc::new(disk.clone())).open("store");
     let ordered = || Options::new().comparator(counting()).vfs(Arc::new(disk.clone())).open("store").unwrap();
     let db = ordered();
-    let options = || {
-        KeyspaceOptions::new()
-            .layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(16 << 10))
-            .comparator(counting())
-    };
+    let options = || small().comparator(counting());
     let keyspace = db.keyspace_with("dropped", options()).unwrap();
     for number in 0..3000 {
         keyspace.put(format!("{number:06}"), [7; 300]).unwrap();
@@ -142,4 +137,12 @@ fn nobody_asks_for_the_order_of_a_keyspace_that_is_gone() {
         let files = names.iter().filter(|name| name.ends_with(".log") || name.ends_with(".table")).count();
         assert!(files <= 4, "{names:?}");
     }
+}
+
+#[test]
+fn keyspaces_of_guards_end_in_the_same_way() {
+    in_guards(&[
+        whatever_runs_beside_the_end_of_a_keyspace_ends,
+        nobody_asks_for_the_order_of_a_keyspace_that_is_gone,
+    ]);
 }

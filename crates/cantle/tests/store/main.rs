@@ -16,6 +16,7 @@ mod layouts;
 mod left_behind;
 mod limits;
 mod long_keys;
+mod of_layouts;
 mod openings;
 mod read_only_backup;
 mod regressions;

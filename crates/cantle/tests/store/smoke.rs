@@ -1,6 +1,7 @@
 //! The most basic operations.
 
-use cantle::{ChunkOptions, Db, Durability, KeyspaceOptions, Options};
+use crate::of_layouts::{in_guards, small};
+use cantle::{Db, Durability, Options};
 
 fn key(n: u64) -> String {
     format!("key{:08}", n.wrapping_mul(2_654_435_761) % 100_000)
@@ -11,12 +12,8 @@ fn what_is_put_is_read_back_after_reopening() {
     for durability in [Durability::Buffered, Durability::Process, Durability::Sync] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
-        let options = || {
-            Options::new()
-                .durability(durability)
-                .memory_budget(16 << 20)
-                .default_keyspace(KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10)))
-        };
+        let options =
+            || Options::new().durability(durability).memory_budget(16 << 20).default_keyspace(small());
         let count = if durability == Durability::Sync { 200 } else { 20_000 };
         {
             let db = options().open(&path).unwrap();
@@ -52,4 +49,9 @@ fn what_is_put_is_read_back_after_reopening() {
         assert!(report.is_ok(), "{:?}", report.damage);
         println!("{:#?}", db.stats());
     }
+}
+
+#[test]
+fn the_most_basic_operations_work_in_guards() {
+    in_guards(&[what_is_put_is_read_back_after_reopening]);
 }

@@ -2,6 +2,7 @@
 //! steps that shows it. The door `histories` of the fault lab tests many threads.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+use crate::of_layouts::{in_guards, small};
 use cantle::{
     ChunkOptions, Comparator, Db, Durability, Error, Key, Keyspace, KeyspaceOptions, Options, Result,
     Transaction, Value, WriteBatch, WriteOptions,
@@ -11,10 +12,6 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-
-fn small() -> KeyspaceOptions {
-    KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10))
-}
 
 fn open_with(keyspace: KeyspaceOptions) -> Db {
     open_on(Arc::new(MemVfs::new()), keyspace)
@@ -79,27 +76,41 @@ fn assert_conflict(result: Result<()>) {
 
 type Write = fn(&Db);
 
+/// Splits and merges of chunks so far; in guards, which are divided by merges, the merges.
+fn changes(db: &Db) -> (u64, u64) {
+    let stats = db.stats().keyspaces[0].clone();
+    match (stats.chunk(), stats.flsm()) {
+        (Some(chunk), _) => (chunk.splits, chunk.merges),
+        (None, flsm) => flsm.map_or((0, 0), |flsm| (flsm.merges, flsm.merges)),
+    }
+}
+
+/// True if range deletes have dropped chunks whole. Guards are not dropped.
+fn has_dropped(db: &Db) -> bool {
+    db.stats().keyspaces[0].chunk().is_none_or(|chunk| chunk.chunks_dropped > 0)
+}
+
 /// Changes of a chunk between a read and the commit that do not change any value.
 fn upheavals() -> [(&'static str, Write); 5] {
     [
         ("nothing", |_| {}),
         ("a rebalance", settle),
         ("splits", |db| {
-            let before = db.stats().keyspaces[0].chunk().unwrap().splits;
+            let (before, _) = changes(db);
             for n in 0..400 {
                 db.put(format!("{}{:03}y", ['a', 'b', 'c', 'd'][n % 4], n / 4), vec![1; 3000]).unwrap();
             }
             settle(db);
-            assert!(db.stats().keyspaces[0].chunk().unwrap().splits > before, "nothing was split");
+            assert!(changes(db).0 > before, "nothing was split");
         }),
         ("merges", |db| {
-            let before = db.stats().keyspaces[0].chunk().unwrap().merges;
+            let (_, before) = changes(db);
             for n in 0..300 {
                 db.delete(filler(n)).unwrap();
             }
             for _ in 0..200 {
                 db.compact_range(..).unwrap();
-                if db.stats().keyspaces[0].chunk().unwrap().merges > before {
+                if changes(db).1 > before {
                     return;
                 }
             }
@@ -178,7 +189,7 @@ fn phantoms_are_prevented() {
         ("a part of a chunk deleted", |db| db.delete_range("c030".."c033").unwrap()),
         ("whole chunks deleted", |db| {
             db.delete_range("b".."e").unwrap();
-            assert!(db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0);
+            assert!(has_dropped(db));
         }),
     ];
     for (name, write) in writes {
@@ -223,7 +234,7 @@ fn a_key_of_a_chunk_that_was_dropped_conflicts() {
         assert!(tx.contains_key(&key).unwrap());
         tx.put("g", "").unwrap();
         db.delete_range(..).unwrap();
-        assert!(db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0);
+        assert!(has_dropped(&db));
         if compacted {
             settle(&db);
         }
@@ -473,7 +484,7 @@ fn what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_
     db.put("c055", "meanwhile").unwrap();
     other.put("aa", "meanwhile").unwrap();
     tx.commit().unwrap();
-    assert!(db.stats().keyspaces[0].chunk().unwrap().chunks_dropped > 0, "no chunk was dropped whole");
+    assert!(has_dropped(&db), "no chunk was dropped whole");
     for compacted in [false, true] {
         if compacted {
             settle(&db);
@@ -792,4 +803,35 @@ fn what_was_read_is_held_until_the_commit_is_over() {
         });
         fault.clear_rule();
     }
+}
+
+// Without the test that holds up the append of one write and goes on with another: the writes of a
+// keyspace of guards share one log.
+#[test]
+fn transactions_over_guards_are_isolated_in_the_same_way() {
+    in_guards(&[
+        a_lost_update_is_prevented,
+        write_skew_is_prevented_over_chunks_and_keyspaces,
+        an_unfounded_total_is_prevented_though_only_a_reader_would_notice,
+        phantoms_are_prevented,
+        a_range_that_was_deleted_is_named,
+        a_key_of_a_chunk_that_was_dropped_conflicts,
+        a_change_is_found_whatever_becomes_of_its_chunk,
+        upheavals_alone_are_no_conflict,
+        the_same_value_again_is_a_change_and_absence_again_may_go_unnoticed,
+        a_range_is_read_as_far_as_it_was_consumed,
+        both_ends_of_a_range_count,
+        a_transaction_reads_its_own_writes,
+        what_a_transaction_deletes_by_range_is_gone_for_it_and_for_others_once_it_is_committed,
+        a_range_delete_reads_nothing_and_others_reads_conflict_with_it,
+        write_skew_by_range_deletes_is_prevented,
+        what_is_rolled_back_or_dropped_leaves_no_trace,
+        who_only_reads_or_only_writes_never_conflicts,
+        every_other_kind_of_write_conflicts_too,
+        transact_runs_again_after_a_conflict_and_gives_up_on_errors,
+        arguments_and_keyspaces_are_checked,
+        a_comparator_decides_what_is_equal_and_what_lies_between,
+        a_commit_may_ask_for_more_durability,
+        an_open_transaction_hinders_nobody_and_keeps_what_it_sees,
+    ]);
 }
