@@ -34,11 +34,12 @@ def test_statistics_and_ranges_show_levels_of_guards(tmp_path):
     with cantle.open(tmp_path / "store", layout=SMALL) as db:
         fill(db)
         (own,) = db.stats()["keyspaces"]
-        last = own["by_level"][-1]
-        assert len(own["by_level"]) == own["levels"] and last["guards"] > 1
-        assert last["table_bytes_written"] > 2000 * 512
+        assert len(own["by_level"]) == own["levels"]
+        assert sum(level["guards"] for level in own["by_level"]) == own["regions"]
+        # Merges of logs write into the first level.
+        assert own["by_level"][0]["table_bytes_written"] > 2000 * 512
         logs, *guards = db.regions()
-        assert (logs["level"], logs["tables"], len(guards)) == (0, 0, own["regions"])
+        assert (logs["level"], logs["tables"]) == (0, 0) and len(guards) > 1
         assert [guard["level"] for guard in guards] == sorted(guard["level"] for guard in guards)
         assert all(guard["read_debt"] >= 0 for guard in guards)
 

@@ -78,12 +78,10 @@ static void levels(cantle_db *db) {
     }
     OK(cantle_compact_range(db, keyspace, NULL, &error));
     OK(cantle_stat(db, "keyspaces.of.levels.levels", &number, &error));
-    CHECK(number >= 1);
-    snprintf(value, sizeof value, "keyspaces.of.levels.by_level.%d.guards", (int)number);
-    OK(cantle_stat(db, value, &guards, &error));
-    snprintf(value, sizeof value, "keyspaces.of.levels.by_level.%d.table_bytes_written", (int)number);
-    OK(cantle_stat(db, value, &written, &error));
-    CHECK(guards > 1 && written > 2000 * 512);
+    OK(cantle_stat(db, "keyspaces.of.levels.by_level.1.guards", &guards, &error));
+    /* Merges of logs write into the first level. */
+    OK(cantle_stat(db, "keyspaces.of.levels.by_level.1.table_bytes_written", &written, &error));
+    CHECK(number >= 1 && guards >= 1 && written > 2000 * 512);
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_stat(db, "keyspaces.of.levels.by_level.9.guards", &number, &error));
     SOME(text, cantle_regions(db, keyspace, &error));
     CHECK(strstr(text, "\"level\":0") != NULL && strstr(text, "\"level\":1") != NULL && strstr(text, "\"read_debt\":") != NULL);

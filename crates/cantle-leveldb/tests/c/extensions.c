@@ -246,7 +246,10 @@ static void guards(const char* path) {
     CHECK_OK(error);
   }
   leveldb_compact_range(db, NULL, 0, NULL, 0);
-  CHECK(number_of(db, "leveldb.num-files-at-level1") > 1);
+  uint64_t files = 0;
+  char name[] = "leveldb.num-files-at-level1";
+  for (; name[26] <= '6'; name[26]++) files += number_of(db, name);
+  CHECK(files > 1);
   text = leveldb_property_value(db, "leveldb.stats");
   CHECK(text != NULL && strstr(text, "guards: ") != NULL && strstr(text, "chunks") == NULL);
   leveldb_free(text);
