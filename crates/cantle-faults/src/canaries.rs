@@ -40,6 +40,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "unnamed-repair",
             "unnamed-repair-end",
             "unnamed-destruction",
+            "deletes-dropped-above",
         ],
     ),
     ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
@@ -70,6 +71,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "dead-versions-forgotten",
             "prefix-of-some",
             "merge-untold-of-levels",
+            "log-left-out",
         ],
     ),
     (
@@ -84,6 +86,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "stripes-not-taken",
             "second-pass-skipped",
             "indexed-under-writers",
+            "logs-gone-early",
         ],
     ),
 ];
@@ -97,6 +100,9 @@ const OF_FLSM: &[&str] = &[
     "adopted-below-others",
     "sunk-newest-first",
     "range-deletes-left",
+    "log-left-out",
+    "deletes-dropped-above",
+    "logs-gone-early",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

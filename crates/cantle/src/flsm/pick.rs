@@ -326,6 +326,8 @@ impl Levels {
     /// of, or range deletes, above its tables. An only level that is empty is rewritten instead: its
     /// guards are to be cut.
     pub fn append_fragments(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job {
+        let bottom = Bottom::Deeper;
+        canary!(DELETES_DROPPED_ABOVE => let bottom = Bottom::Reached);
         let mut pieces: Vec<Piece> = Vec::new();
         for guard in self.levels.first().into_iter().flatten() {
             let is_only = self.levels.len() == 1 && guard.runs.is_empty();
@@ -343,7 +345,7 @@ impl Levels {
                     span: guard.span.clone(),
                     tables: Vec::new(),
                     taken: Vec::new(),
-                    bottom: Bottom::Deeper,
+                    bottom,
                     cuts: Cuts::At(Vec::new()),
                     groups: vec![guard.id],
                 }),

@@ -106,6 +106,7 @@ impl<S: Shape> Lsm<S> {
         if logs.is_empty() {
             return Ok(has_adopted);
         }
+        canary!(LOG_LEFT_OUT => let logs = [&logs[..1], logs.get(2..).unwrap_or_default()].concat());
         let bytes = logs.iter().map(Run::bytes).sum();
         let order = &self.env.order;
         let job = view.shape.take_logs(order, &self.rules(), &Logs { bytes });
@@ -229,6 +230,10 @@ impl<S: Shape> Lsm<S> {
         if self.rotation.changes.lock().retired {
             return Ok(false);
         }
+        canary!(LOGS_GONE_EARLY => self.rotation.change(|now| View {
+            logs: now.logs.iter().filter(|log| !logs.iter().any(|old| old.file().id == log.file().id)).cloned().collect(),
+            ..now.clone()
+        }));
         let change = view.shape.after(order, job, &written.pieces);
         let fault = change.shape.fault(order);
         // A comparator that has failed may have placed tables anywhere.

@@ -1,6 +1,7 @@
 //! Layouts by the public interface: each keyspace of a store chooses its own, keeps it, and tells
 //! what it consists of.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![expect(clippy::disallowed_methods, reason = "waits from outside for what a store does by itself")]
 
 use cantle::stats::{FlsmStats, RegionInfo};
 use cantle::vfs::MemVfs;
