@@ -58,7 +58,7 @@ fn a_load_by_several_writers_in_key_order_is_written_once() {
     for first in (0..8000).step_by(4) {
         // Four writers, which finish in this order.
         for number in [first + 1, first + 3, first, first + 2] {
-            // Of many lengths, so that logs end anywhere among the four.
+            // Many lengths, so that logs end anywhere among the four.
             let value = value(number, 100 + (number * 7919 % 101) as usize);
             db.put(key(number), &value).unwrap();
             model.insert(key(number), value);
@@ -114,7 +114,7 @@ fn adopted_logs_are_there_after_a_kill_a_close_and_a_loss_of_power() {
     }
 }
 
-/// What lies in a log is not compressed.
+/// Logs are not compressed.
 #[test]
 fn a_keyspace_that_compresses_rewrites_logs_in_key_order() {
     let disk = MemVfs::new();

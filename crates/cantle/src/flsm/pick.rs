@@ -139,8 +139,8 @@ impl Levels {
         self.pick_level(order, rules).or_else(|| self.pick_moves(order, rules))
     }
 
-    /// The merge that frees most, if garbage takes more space than it may. What a guard of the last
-    /// level hides lies in the guard itself. Garbage of the levels above is freed on its way down.
+    /// The merge that frees most, if garbage takes more space than it may. A guard of the last
+    /// level has the garbage that it hides itself. Garbage of the levels above is freed on its way down.
     fn free_space(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
         let stale = |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot).min(guard.bytes());
         let sum = |of: &dyn Fn(&Guard) -> u64| self.guards().map(|guard| of(guard)).sum::<u64>();
@@ -388,7 +388,7 @@ mod tests {
                 let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
                 group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
                 for run in runs.split(',').filter(|run| !run.is_empty()) {
-                    // Of some runs the garbage or the bounds are given, for example 90~30:c-f.
+                    // Some runs have garbage or bounds, for example 90~30:c-f.
                     let (bytes, span) = run.split_once(':').unwrap_or((run, ""));
                     let (bytes, stale) = bytes.split_once('~').unwrap_or((bytes, "0"));
                     let stale_bytes = stale.parse().unwrap();

@@ -75,8 +75,8 @@ impl LogEnv {
         MemoryPart::new(self.order.clone(), account.counter().clone())
     }
 
-    /// Charges the memory of a log that a merge reads at once; `None` if there is no room. What
-    /// memtables leave is for the logs that they became.
+    /// Charges the memory of a log that a merge reads at once; `None` if there is no room. Logs
+    /// that were memtables may take what those leave.
     pub fn charge_merged_log(&self, bytes: u64) -> Option<Charge> {
         let of_merges = self.memory.merges.charge(bytes);
         of_merges.or_else(|| self.memory.memtables.charge(bytes).filter(|_| self.options().memtables))

@@ -52,7 +52,7 @@ impl<S: Shape> Lsm<S> {
             counters: OnUse::default(),
         });
         let is_counted = |log: &(u64, u64)| substrate.is_log_counted(*log, segments, outlived);
-        // Of a log that does not count, nothing is read.
+        // Nothing is read of a log that does not count.
         let counted = |mut group: GroupRecord| {
             group.files.retain(|file| file.kind == FileKind::Table || is_counted(&(file.file, file.epoch)));
             group

@@ -145,8 +145,8 @@ pub enum Move {
     /// The oldest run of the group, which has keys of one group of the next level only, comes above
     /// the other ones there.
     Sink { group: u64 },
-    /// The group of this level that has the key is divided: a group begins at the key. Of a run with
-    /// keys on both sides, this part is taken to lie in the new group.
+    /// The group of this level that has the key is divided: a group begins at the key. A run with
+    /// keys on both sides is taken to have this part of its bytes in the new group.
     Insert { level: u32, start: Bytes, share: f64 },
     /// The group that begins at the key in this level joins the one before it.
     Delete { level: u32, start: Bytes },

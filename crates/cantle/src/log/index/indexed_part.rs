@@ -341,7 +341,7 @@ impl IndexBuilder<'_> {
         match self.stretches.add(key, hit) {
             Step::None => {}
             Step::Ended(stretch) => self.add_to_root(stretch),
-            // What was held back, and the following operations, are in blocks.
+            // The operations held back, and the following ones, are in blocks.
             Step::Broken(entries) => entries.iter().for_each(|(key, hit)| self.add(key, *hit)),
             Step::Resumed => self.finish_block(),
         }
