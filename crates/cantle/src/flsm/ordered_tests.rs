@@ -36,6 +36,13 @@ fn a_load_in_key_order_is_written_once() {
     let most = view.shape.guards().map(|guard| guard.bytes()).max().unwrap();
     assert!(most < 3 * (16 << 10), "a guard of {most} bytes");
     assert!(view.tables().filter_map(Run::log).count() > 20);
+    drop(view);
+    // A compaction that is asked for makes tables of them.
+    let killed = open(&disk.kill());
+    killed.compact_range(..).unwrap();
+    assert_is(&killed, &model, "compacted");
+    assert_eq!(lsm_of(&killed).view().tables().filter_map(Run::log).count(), 0);
+    drop(killed);
     // A later load before it, another behind it, and one between its keys that is merged.
     let mut model = model;
     model.extend(load(&db, 90_000..90_500));

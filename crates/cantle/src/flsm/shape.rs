@@ -76,7 +76,8 @@ impl Shape for Levels {
             let is_last = guard.level as usize == self.levels.len();
             let is_deep = guard.depth(order) > usize::from(is_last);
             let is_left = guard.is_bare() || guard.stale_bytes(rules.oldest_snapshot) > 0;
-            guard.span.overlaps(order, bounds) && (is_deep || is_left)
+            let has_log = guard.runs.iter().any(|run| run.log().is_some());
+            guard.span.overlaps(order, bounds) && (is_deep || is_left || has_log)
         };
         let is_unsorted = |top: &&Arc<Guard>| {
             self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is_unsorted))

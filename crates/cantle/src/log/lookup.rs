@@ -8,6 +8,7 @@ use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::{MemoryHit, RecordPtr};
+use crate::log::index::stretch::block_of_stretch;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::log::segment::Segment;
@@ -85,7 +86,9 @@ impl Segment {
     pub fn block_of(&self, header: &FileHeader, place: RecordPtr, bytes: &Bytes) -> Result<Block> {
         let (head, _) = record_head(header, &self.file.path, place.offset, bytes)?;
         match LogRecord::decode(head, header.base_version) {
-            Ok(LogRecord::Op(_)) => return self.block_of_stretch(header, place, bytes),
+            Ok(LogRecord::Op(_)) => {
+                return block_of_stretch((header, &self.file.path), &self.order, place.offset, bytes);
+            }
             Ok(LogRecord::Block(_)) => {}
             _ => {
                 let what = "an index points to what is no block";

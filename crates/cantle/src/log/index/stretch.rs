@@ -18,11 +18,12 @@ use crate::format::header::FileHeader;
 use crate::log::index::indexed_part::encode_place;
 use crate::log::index::memory_part::{MemoryHit, RecordPtr};
 use crate::log::op::record::{LogOp, LogRecord};
-use crate::log::segment::Segment;
 use crate::records::record_head;
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
+use std::path::Path;
 
 /// A stretch ends at the first possible place from this length in bytes on, or from this fraction of
 /// its part.
@@ -121,36 +122,37 @@ impl Stretches {
     }
 }
 
-impl Segment {
-    /// The index block of the stretch at `place`, made from its records in `bytes`.
-    pub fn block_of_stretch(&self, header: &FileHeader, place: RecordPtr, bytes: &Bytes) -> Result<Block> {
-        let mut ops: Vec<(LogOp<'_>, RecordPtr)> = Vec::new();
-        let mut at = 0;
-        while at < bytes.len() {
-            let offset = place.offset + at as u64;
-            let (head, len) = record_head(header, &self.file.path, offset, &bytes[at..])?;
-            let op = operation(head, header.base_version);
-            let op = op.map_err(|what| Error::corruption(&self.file.path, offset, what))?;
-            // At most the length of the bytes at hand.
-            ops.push((op, RecordPtr { offset, len: len as u32 }));
-            at += len;
-        }
-        self.order.sort_by(&mut ops, |(a, of_a), (b, of_b)| {
-            self.order
-                .compare(a.key, b.key)
-                .then(b.version.cmp(&a.version))
-                .then(of_b.offset.cmp(&of_a.offset))
-        });
-        // The latest of a key's operations at one version hides the others.
-        ops.dedup_by(|(b, _), (a, _)| a.version == b.version && a.key == b.key);
-        let (mut builder, mut value) = (BlockBuilder::new(header.base_version), Vec::new());
-        for (op, place) in ops {
-            value.clear();
-            encode_place(place, &mut value);
-            builder.add(op.key, op.version, op.kind, &value);
-        }
-        Block::parse(Bytes::from(builder.finish()), header.base_version).map_err(self.malformed_block(place))
+/// The index block of the stretch that stands at `offset` of a log, made from its records.
+pub fn block_of_stretch(
+    (header, path): (&FileHeader, &Path),
+    order: &KeyOrder,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<Block> {
+    let mut ops: Vec<(LogOp<'_>, RecordPtr)> = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let offset = offset + at as u64;
+        let (head, len) = record_head(header, path, offset, &bytes[at..])?;
+        let op = operation(head, header.base_version);
+        let op = op.map_err(|what| Error::corruption(path, offset, what))?;
+        // At most the length of the bytes at hand.
+        ops.push((op, RecordPtr { offset, len: len as u32 }));
+        at += len;
     }
+    order.sort_by(&mut ops, |(a, of_a), (b, of_b)| {
+        order.compare(a.key, b.key).then(b.version.cmp(&a.version)).then(of_b.offset.cmp(&of_a.offset))
+    });
+    // The latest of a key's operations at one version hides the others.
+    ops.dedup_by(|(b, _), (a, _)| a.version == b.version && a.key == b.key);
+    let (mut builder, mut value) = (BlockBuilder::new(header.base_version), Vec::new());
+    for (op, place) in ops {
+        value.clear();
+        encode_place(place, &mut value);
+        builder.add(op.key, op.version, op.kind, &value);
+    }
+    let block = Block::parse(Bytes::from(builder.finish()), header.base_version);
+    block.map_err(|what| Error::corruption(path, offset, format!("the block of a stretch {}", what.0)))
 }
 
 fn operation(head: &[u8], base_version: u64) -> Result<LogOp<'_>, &'static str> {
@@ -319,13 +321,15 @@ mod tests {
         let place = RecordPtr { offset: part.start, len: (part.end - part.start) as u32 };
         let mut bytes = vec![0; place.len as usize];
         file.read_at(&mut bytes, place.offset).unwrap();
-        let whole = log.segment.block_of_stretch(&header, place, &bytes.clone().into()).unwrap();
+        let path = log.segment.file.path.clone();
+        let block_of = |bytes: &[u8]| block_of_stretch((&header, &path), &env.order, place.offset, bytes);
+        let whole = block_of(&bytes).unwrap();
         assert!(whole.heap_bytes() > 50 * 8);
         for at in (0..bytes.len()).step_by(3) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
             // Damage in a value is found when the value is read.
-            if let Ok(block) = log.segment.block_of_stretch(&header, place, &damaged.into()) {
+            if let Ok(block) = block_of(&damaged) {
                 assert_eq!(block.heap_bytes(), whole.heap_bytes(), "at {at}");
             }
         }

@@ -5,6 +5,7 @@ use super::super::readers::read_all;
 use super::super::state::{Space, State, nearest, same, show};
 use super::{Text, World, of};
 use cantle::{Attempt, Error};
+use std::time::{Duration, Instant};
 
 impl World<'_> {
     /// Creates, drops, or drops and creates again.
@@ -147,9 +148,14 @@ impl World<'_> {
         let report = self.db().verify().unwrap();
         // A sync in the background may have failed just now: the store is then read-only, and does
         // not write out its logs any more.
-        let failed = self.disk.fails() && self.db().stats().read_only.is_some();
         let is_of_sync = |error: &Error| matches!(error, Error::Io { operation: Attempt::Sync, .. });
-        if failed && !report.damage.is_empty() && report.damage.iter().all(is_of_sync) {
+        if self.disk.fails() && !report.damage.is_empty() && report.damage.iter().all(is_of_sync) {
+            // The thread whose sync failed may not have come so far yet.
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while self.db().stats().read_only.is_none() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(self.db().stats().read_only.is_some(), "{report:?}");
             return;
         }
         // A file that could not be removed is reported as unknown.
