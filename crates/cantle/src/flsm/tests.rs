@@ -408,6 +408,25 @@ fn scans_without_writes_merge_the_guards_that_they_read() {
     assert_eq!(most(), 1);
 }
 
+/// A batch that is longer than memtables may become leaves its values in the log.
+#[test]
+fn a_long_batch_does_not_exceed_the_memory_of_memtables() {
+    let disk = MemVfs::without_history();
+    let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(FlsmOptions::new()));
+    let db = options.vfs(Arc::new(disk)).memory_budget(8 << 20).background_threads(1).open("store").unwrap();
+    let mut batch = crate::WriteBatch::new();
+    for number in 0..10_000 {
+        batch.put(key(number), value(number, 2000));
+    }
+    let memtables = lsm_of(&db).substrate.budget.logs.memtables.clone();
+    db.write(batch).unwrap();
+    let used = memtables.used_bytes();
+    assert!(used < memtables.limit_bytes() + (3 << 20), "{used} bytes for a batch of 20 MB");
+    for number in (0..10_000).step_by(99) {
+        assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&value(number, 2000)[..]));
+    }
+}
+
 /// Memory of logs is bounded for all keyspaces together.
 #[test]
 fn generations_are_sealed_when_the_indexes_of_logs_need_too_much_memory() {

@@ -17,7 +17,7 @@ use crate::types::bounds::Bounds;
 use crate::types::entry::{Kind, large_part};
 use crate::types::error::{Error, Result};
 
-/// Maximum length in bytes of a value in a memtable. Longer ones are read from the log.
+/// Maximum length in bytes of a value in a memtable, if there is room. Others are read from the log.
 const INLINE_BYTES_MAX: usize = 4 << 10;
 
 pub struct Write<'a, S> {
@@ -119,6 +119,7 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
         let segment = &generation.log.segment;
         // Nobody replaces the part: the generation is not indexed while a writer is in it.
         let Some(memory) = segment.loaded().and_then(|parts| parts.memory.clone()) else { return };
+        let memtables = &self.lsm.env.memory.memtables;
         let version = self.stamp.version;
         let (mut user_bytes, mut puts, mut large_bytes) = (0, 0, 0);
         for (op, &place) in self.ops.iter().zip(&appended.places) {
@@ -128,7 +129,9 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
                     memory.insert_tombstone(RangeTombstone { bounds, version, offset, cell });
                 }
                 None => {
-                    let value = Some(op.value).filter(|value| value.len() <= INLINE_BYTES_MAX);
+                    // A batch may be far longer than memtables may become.
+                    let has_room = memtables.has_room(op.value.len() as u64);
+                    let value = Some(op.value).filter(|value| has_room && value.len() <= INLINE_BYTES_MAX);
                     let (key, kind, cell) = (op.key, op.kind, cell.cloned());
                     memory.insert_item(Item { key, version, kind, place, cell, value });
                 }
