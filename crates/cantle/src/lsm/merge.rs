@@ -5,15 +5,9 @@
 //! power loss before the next checkpoint the inputs are used; they are held until that checkpoint.
 
 use super::keyspace::Lsm;
-use super::maintain::SHORT_FRACTION;
-use super::shape::{Apart, Job, Logs, Move, Outcome, Shape};
+use super::shape::{Job, Logs, Move, Outcome, Shape};
 use super::state::Edit;
 use super::view::View;
-use crate::block::BlockCursor;
-use crate::format::codec::Decoder;
-use crate::log::index::indexed_part::{IndexedPart, decode_place};
-use crate::log::index::parts::Parts;
-use crate::log::segment::Segment;
 use crate::log::shared::SharedLog;
 use crate::manifest;
 use crate::mvcc::Keep;
@@ -23,9 +17,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::types::bounds::Bounds;
-use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
-use crate::types::span::Span;
 
 /// The origin of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,65 +28,12 @@ pub enum Trigger {
     Asked,
 }
 
-/// A log may share this part of its keys with an older run that it is placed beside.
-const SHARED_FRACTION: u64 = 8;
-
 impl<S: Shape> Lsm<S> {
     /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
     /// openings. They are the oldest, without a gap.
     pub(super) fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
         let is_of = |run: &Run, log: &SharedLog| run.is_of(&log.segment);
         self.rotation.ripe(view, &view.logs, is_of).to_vec()
-    }
-
-    /// The oldest ripe log with the changes that take it into the shape as it is, if it was written
-    /// in key order and has no key in common with any table.
-    pub(super) fn log_apart(&self, view: &View<S>) -> Option<(Run, Vec<Move>)> {
-        let log = self.ripe_logs(view).pop()?;
-        let is_short = log.bytes() < self.limits().generation_bytes / SHORT_FRACTION;
-        if is_short || self.env.options().compression != Compression::None {
-            return None;
-        }
-        let segment = log.log()?;
-        let parts = segment.loaded()?;
-        let [part] = &parts.indexed[..] else { return None };
-        let is_whole = parts.memory.as_ref().is_none_or(|memory| memory.is_empty());
-        let (first, last) = part.known_keys().filter(|_| is_whole && part.is_in_key_order())?;
-        let run = Run { span: Span::around(&self.env.order, first, last).into(), ..log.clone() };
-        let Apart { moves, upto } = view.shape.take_apart(&self.env.order, &run)?;
-        // Without an index, there is no knowing.
-        let shared = upto.map_or(Ok(0), |key| self.bytes_upto(segment, &parts, part, &key)).ok()?;
-        (shared <= (part.end - part.start) / SHARED_FRACTION).then_some((log, moves))
-    }
-
-    /// Bytes of a log in key order up to a key, or a little more.
-    fn bytes_upto(&self, segment: &Segment, parts: &Parts, part: &IndexedPart, key: &[u8]) -> Result<u64> {
-        let malformed = segment.malformed_block(part.root);
-        let root = segment.index_block(&self.env, &parts.header, part.root)?;
-        let mut root = BlockCursor::new(root, self.env.order.clone());
-        root.seek(key).map_err(&malformed)?;
-        let place = match root.entry() {
-            Some(_) => decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?,
-            None => return Ok(u64::MAX),
-        };
-        // A place behind the operations is a block of those that are not in order.
-        Ok((place.offset + u64::from(place.len)).saturating_sub(part.start))
-    }
-
-    /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from
-    /// everything there; false if the oldest one is not.
-    pub(super) fn adopt_logs(&self, trigger: Trigger) -> Result<bool> {
-        let _merging = self.jobs.merging.lock();
-        let mut has_adopted = false;
-        loop {
-            let view = self.rotation.view.load_full();
-            let Some((log, moves)) = self.log_apart(&view) else { return Ok(has_adopted) };
-            if !self.run(&view, &[log], &Job { pieces: Vec::new(), moves }, trigger)? {
-                return Ok(has_adopted);
-            }
-            self.counters.logs_adopted.add(1);
-            has_adopted = true;
-        }
     }
 
     /// Merges all ripe logs into the tables; false if there are none.
@@ -155,7 +94,7 @@ impl<S: Shape> Lsm<S> {
 
     /// Executes a job; false if the keyspace was dropped meanwhile, or the change was refused. The
     /// caller holds `merging`.
-    fn run(&self, view: &View<S>, logs: &[Run], job: &Job, trigger: Trigger) -> Result<bool> {
+    pub(super) fn run(&self, view: &View<S>, logs: &[Run], job: &Job, trigger: Trigger) -> Result<bool> {
         let _span = tracing::debug_span!("merge", logs = logs.len(), pieces = job.pieces.len()).entered();
         let begun = now();
         let substrate = &self.substrate;

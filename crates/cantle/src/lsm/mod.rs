@@ -33,6 +33,7 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
+mod adopt;
 pub mod areas;
 pub mod generation;
 mod hidden;
