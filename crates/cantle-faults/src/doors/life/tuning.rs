@@ -42,7 +42,8 @@ impl Tuning {
     pub fn options(self, rng: &mut Rng) -> Options {
         let options = Options::new().durability(self.durability);
         if self.is_default {
-            return options.memory_budget(256 << 20);
+            let keyspace = KeyspaceOptions::new().layout(self.layout);
+            return options.memory_budget(256 << 20).default_keyspace(keyspace);
         }
         let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
         let filter_partitions = pick(&[1, 4, 16, 64]) as u32;
