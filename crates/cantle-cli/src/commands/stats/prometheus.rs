@@ -127,6 +127,8 @@ const KEYSPACE: &[Metric] = &[
     ("guards_empty", "guards_empty", "Guards without a table."),
     ("guard_tables_most", "guard_tables_max", "Tables of the guard that has most of them."),
     ("merged_bytes", "merged_bytes_total", "Bytes read by merges of guards and of logs."),
+    ("logs_adopted", "logs_adopted_total", "Logs in key order that became part of a guard as they are."),
+    ("tables_moved", "tables_moved_total", "Tables that moved to the next level as they are."),
     (
         "seeks",
         "seeks_total",
