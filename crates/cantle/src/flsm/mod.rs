@@ -21,6 +21,8 @@ mod life_tests;
 #[cfg(test)]
 mod ordered_tests;
 mod pick;
+#[cfg(test)]
+mod pick_tests;
 mod shape;
 #[cfg(test)]
 mod tests;

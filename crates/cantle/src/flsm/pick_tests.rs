@@ -1,0 +1,287 @@
+//! The choice of merges and of guards, from text to text.
+
+use super::levels::Levels;
+use super::pick::{WHOLE, alike, levels_for};
+use crate::files::Files;
+use crate::format::header::FileKind;
+use crate::log::test_support::log_env;
+use crate::lsm::shape::{Apart, Cuts, Job, Logs, Move, Rules, Shape};
+use crate::lsm::state::GroupRecord;
+use crate::run::record::FileRecord;
+use crate::run::run::{Run, Source};
+use crate::sync::Arc;
+use crate::types::order::KeyOrder;
+use crate::types::span::Span;
+use crate::vfs::MemVfs;
+use bytes::Bytes;
+use std::fmt::Write;
+
+const RULES: Rules = Rules {
+    table_bytes: 100,
+    runs_max: 3,
+    level0_bytes: 20,
+    space_amplification: 1.5,
+    oldest_snapshot: u64::MAX,
+};
+
+/// Levels from a text: a line for each level, with the start of each guard and the lengths of
+/// its runs, newest first.
+fn levels(text: &str) -> Levels {
+    let vfs: Arc<dyn crate::vfs::Vfs> = Arc::new(MemVfs::new());
+    let env = log_env(&vfs, 1);
+    let files: &Arc<Files> = &env.files;
+    let (mut groups, mut file) = (Vec::new(), 100);
+    for (line, level) in text.lines().map(str::trim).filter(|line| !line.is_empty()).zip(1..) {
+        for guard in line.split_whitespace() {
+            let (start, runs) = guard.trim_end_matches(']').split_once('[').unwrap();
+            let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
+            group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
+            for run in runs.split(',').filter(|run| !run.is_empty()) {
+                // Some runs have garbage or bounds, for example 90~30:c-f.
+                let (bytes, span) = run.split_once(':').unwrap_or((run, ""));
+                let (bytes, stale) = bytes.split_once('~').unwrap_or((bytes, "0"));
+                let stale_bytes = stale.parse().unwrap();
+                let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
+                let span = span.split_once('-').map(|(start, end)| Span { start: key(start), end: key(end) });
+                let (bytes, log) = (bytes.parse().unwrap(), FileRecord::log(file, 1));
+                let entries = if bytes == 0 { 0 } else { 10 };
+                group.files.push(FileRecord {
+                    kind: FileKind::Table,
+                    bytes,
+                    entries,
+                    stale_bytes,
+                    span,
+                    ..log
+                });
+                file += 1;
+            }
+            groups.push(group);
+        }
+    }
+    let mut run = |record: &FileRecord, area: &Span| Run {
+        source: Source::Table(Arc::new(record.adopt_table(files, 1))),
+        span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
+        dropped: None,
+        share_bytes: None,
+    };
+    Levels::open(&KeyOrder::Bytewise, &groups, &mut run).unwrap()
+}
+
+fn text_of(key: Option<&Bytes>) -> String {
+    key.map_or("-".into(), |key| String::from_utf8(key.to_vec()).unwrap())
+}
+
+/// A job as text: the span of each piece, its runs, the bottom, and the output's places.
+fn told(job: Option<Job>) -> String {
+    let Some(job) = job else { return "nothing".into() };
+    let mut text = String::new();
+    for piece in &job.pieces {
+        let runs: Vec<String> = piece.tables.iter().map(|run| run.bytes().to_string()).collect();
+        let (start, end) = (text_of(piece.span.start.as_ref()), text_of(piece.span.end.as_ref()));
+        write!(text, "{start}..{end} [{}] {:?} ", runs.join(","), piece.bottom).unwrap();
+        match &piece.cuts {
+            Cuts::Near(WHOLE) => text.push_str("whole"),
+            Cuts::Near(bytes) => write!(text, "near {bytes}").unwrap(),
+            Cuts::At(keys) => {
+                let keys: Vec<String> = keys.iter().map(|key| text_of(Some(key))).collect();
+                write!(text, "at {}", keys.join(",")).unwrap();
+            }
+        }
+        writeln!(text, " into {:?}", piece.groups).unwrap();
+    }
+    for change in &job.moves {
+        match change {
+            Move::Insert { level, start, .. } => {
+                writeln!(text, "insert {} in {level}", text_of(Some(start)))
+            }
+            Move::Delete { level, start } => writeln!(text, "delete {} in {level}", text_of(Some(start))),
+            Move::AddLevel { starts } => {
+                let starts: Vec<String> = starts.iter().map(|start| text_of(Some(start))).collect();
+                writeln!(text, "add a level: {}", starts.join(","))
+            }
+            Move::RemoveLevel => writeln!(text, "remove a level"),
+            Move::Sink { group } => writeln!(text, "sink of {group}"),
+            Move::Adopt { level, run } => {
+                writeln!(text, "adopt {} in {level}", text_of(run.span.start.as_ref()))
+            }
+            Move::Purge { oldest_snapshot } => writeln!(text, "purge below {oldest_snapshot}"),
+        }
+        .unwrap();
+    }
+    text.trim_end().into()
+}
+
+fn picked(text: &str) -> String {
+    told(levels(text).pick_job(&KeyOrder::Bytewise, &RULES))
+}
+
+#[test]
+fn a_merge_takes_the_newest_runs_of_similar_length() {
+    let counts = [
+        &[][..],
+        &[5],
+        &[5, 5],
+        &[1, 100],
+        &[5, 5, 5, 5],
+        &[5, 5, 21],
+        &[5, 5, 20],
+        &[1, 1, 4, 12, 1000],
+        &[1, 1, 5, 12, 1000],
+    ]
+    .map(alike);
+    assert_eq!(counts, [0, 1, 2, 2, 4, 2, 3, 4, 2]);
+}
+
+#[test]
+fn the_guard_with_too_many_runs_is_merged() {
+    assert_eq!(picked("-[50] m[60,50,40]"), "nothing");
+    assert_eq!(picked("-[50] m[10,10,10,90]"), "m..- [10,10,10] Deeper whole into [2]");
+    assert_eq!(picked("-[50] m[50,50,50,90]"), "m..- [50,50,50,90] Reached near 100 into [2]");
+    assert_eq!(picked("-[5] m[5,5,5,6]"), "m..- [5,5,5,6] Reached whole into [2]");
+}
+
+/// PebblesDB §3.4: a fragment for each guard below. The last level has no level below.
+#[test]
+fn a_guard_above_the_last_level_is_merged_down() {
+    let two = "-[1] g[9,9,9,9] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
+    assert_eq!(picked(two), "g..t [9,9,9,9] Deeper at k,p into [6, 7, 8]");
+}
+
+/// PebblesDB §4.2: seeks make merges.
+#[test]
+fn a_guard_that_reads_have_paid_for_is_merged() {
+    let found = levels("-[9,9] m[50]\n -[90] c[90] m[90,9] t[90]");
+    let picked = |key: &[u8], entries| {
+        Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
+        told(found.pick_job(&KeyOrder::Bytewise, &RULES))
+    };
+    // Each table is taken to have ten entries, and each run beside the last to cost ten.
+    assert_eq!(picked(b"d", 0), "nothing");
+    assert_eq!(picked(b"d", 60), "-..m [9,9] Deeper at c into [3, 4]");
+    let found = levels("-[90] m[90,9] t[90]");
+    let picked = |key: &[u8], entries| {
+        Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
+        told(found.pick_job(&KeyOrder::Bytewise, &RULES))
+    };
+    assert_eq!(picked(b"a", 1000), "nothing", "a single table reads as fast as it may");
+    assert_eq!(picked(b"n", 70), "nothing");
+    assert_eq!(picked(b"n", 1), "m..t [90,9] Reached whole into [2]");
+}
+
+/// PebblesDB §3.4, second exception.
+#[test]
+fn a_guard_far_shorter_than_the_last_level_is_rewritten_in_its_place() {
+    let with = |bytes: u64| picked(&format!("-[1,1,1,1] g[]\n -[{bytes}] c[1] g[10]"));
+    assert_eq!(with(99), "-..g [1,1,1,1] Deeper at c into [3, 4]");
+    assert_eq!(with(100), "-..g [1,1,1,1] Deeper whole into [1]");
+}
+
+#[test]
+fn a_long_guard_of_the_last_level_is_divided() {
+    assert_eq!(picked("-[300] m[50]"), "nothing");
+    assert_eq!(picked("-[301] m[50]"), "-..m [301] Reached near 100 into [1]");
+}
+
+#[test]
+fn runs_without_a_common_key_are_divided_and_not_merged() {
+    assert_eq!(picked("-[50:a-b,50:c-d,50:e-f,50:g-h]"), "nothing", "a read searches one of them");
+    assert_eq!(picked("-[90:e-f,90:a-b,90:g-h,90:c-d]"), "insert e in 1");
+    assert_eq!(picked("-[90:a-c,90:b-d,90:g-h,90:i-k]"), "-..- [90,90,90,90] Reached near 100 into [1]");
+}
+
+/// PebblesDB moves no table, so a load in key order writes six times (its §4.6).
+#[test]
+fn the_oldest_runs_within_one_guard_below_move_there() {
+    let two = "-[1] g[9,9:l-m,9:l-m,9:k-n] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
+    assert_eq!(picked(two), "sink of 2\nsink of 2\nsink of 2");
+    let two = "-[1] g[9:l-m,9:l-m,9:k-n,9:h-n] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
+    assert_eq!(picked(two), "g..t [9,9,9,9] Deeper at k,p into [6, 7, 8]", "the oldest one does not");
+}
+
+#[test]
+fn a_run_apart_from_all_others_becomes_a_guard() {
+    let taken = |text: &str, start: &str, end: &str| {
+        let found = levels(text);
+        let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
+        let run = found.guards().flat_map(|guard| &guard.runs).next().unwrap();
+        let run = Run { span: Span { start: key(start), end: key(end) }.into(), ..run.clone() };
+        let apart = Shape::take_apart(&found, &KeyOrder::Bytewise, &run);
+        let Some(Apart { moves, upto }) = apart else { return "nothing".into() };
+        let moves = told(Some(Job { pieces: Vec::new(), moves }));
+        upto.map_or(moves.clone(), |key| format!("{moves}, {} keys are shared", text_of(Some(&key))))
+    };
+    let two = "-[9:a-b] g[]\n -[90:a-e] g[90:g-h,90:p-q] t[90:t-u]";
+    assert_eq!(taken(two, "v", "w"), "insert v in 2\nadopt v in 2");
+    assert_eq!(taken(two, "h", "p"), "insert h in 2\nadopt h in 2");
+    assert_eq!(taken(two, "e", "g"), "insert e in 2\nadopt e in 2");
+    assert_eq!(taken(two, "h", "pp"), "nothing", "another begins in it");
+    assert_eq!(taken(two, "gg", "j"), "insert gg in 2\nadopt gg in 2, h keys are shared");
+    assert_eq!(taken(two, "e", "ga"), "nothing", "a part is below");
+    assert_eq!(taken(two, "a", "aa"), "nothing", "and in the level above");
+    assert_eq!(taken(two, "r", "tt"), "nothing");
+    assert_eq!(taken("-[90:a-e] g[]", "g", "z"), "adopt g in 1", "a guard without a run");
+    assert_eq!(taken("-[90:a-e] g[] k[90:k-l]", "h", "kk"), "nothing");
+}
+
+#[test]
+fn the_guard_with_most_garbage_is_merged_if_space_is_short() {
+    assert_eq!(picked("-[60~20,60] m[90~30]"), "nothing", "160 of 210 bytes are live");
+    assert_eq!(picked("-[60~50,60] m[60~40,60]"), "-..m [60,60] Reached whole into [1]");
+    assert_eq!(picked("-[60~40,60] m[60~50,60]"), "m..- [60,60] Reached whole into [2]");
+    let above = "-[9~9,9~9:a-c,9:b-e] g[1]\n -[9] c[9] g[8] k[9]";
+    assert_eq!(picked(above), "-..g [9,9,9] Deeper at c into [3, 4]");
+}
+
+#[test]
+fn thin_guards_join_the_one_before_them() {
+    assert_eq!(picked("-[90] m[11]"), "nothing");
+    assert_eq!(picked("-[80] m[11]"), "delete m in 1");
+    assert_eq!(picked("-[] c[] m[] t[50]"), "delete c in 1\ndelete m in 1");
+    assert_eq!(
+        picked("-[1] g[1]\n -[90] c[90] g[1] k[90]"),
+        "delete g in 1\ndelete g in 2",
+        "a guard that goes at a level goes at all levels above (PebblesDB §3.3)"
+    );
+}
+
+#[test]
+fn a_guard_with_many_guards_below_it_is_divided_and_one_with_few_goes() {
+    let below: String = (b'a'..b'r').map(|letter| format!(" {0}{0}[90]", letter as char)).collect();
+    let below = below.replace("hh[", "h[");
+    assert_eq!(picked(&format!("-[1]\n -[90]{below}")), "insert h in 1");
+    assert_eq!(picked("-[1] g[1]\n -[90] c[90] g[90]"), "delete g in 1");
+}
+
+/// A table of length 0 has nothing but range deletes.
+#[test]
+fn guards_of_the_last_level_that_have_only_range_deletes_are_emptied() {
+    assert_eq!(
+        picked("-[0] m[50] t[0,0]"),
+        "-..m [0] Reached whole into [1]\nt..- [0,0] Reached whole into [3]"
+    );
+    assert_eq!(picked("-[0,50] m[50]"), "nothing");
+    assert_eq!(picked("-[0]\n -[90] c[90]"), "nothing", "they may cover what is below");
+}
+
+#[test]
+fn levels_are_added_and_removed_with_the_data() {
+    let counts = [0, 16, 17, 128, 129, 1024, 1025].map(|data| levels_for(data * 1000, 1000));
+    assert_eq!(counts, [1, 1, 2, 2, 3, 3, 4]);
+    let picked =
+        |text: &str| told(levels(text).pick_job(&KeyOrder::Bytewise, &Rules { level0_bytes: 1000, ..RULES }));
+    let guards: String = (0..199).map(|number| format!(" {number:03}[90]")).collect();
+    let added = picked(&format!("-[90]{guards}"));
+    assert!(added.starts_with("add a level: 007,015,023"), "{added}");
+    assert_eq!(picked("-[1]\n -[90] c[90]"), "-..- [1] Deeper at c into [2, 3]");
+    assert_eq!(picked("-[]\n -[90] c[90]"), "remove a level");
+}
+
+#[test]
+fn logs_become_fragments_of_the_guards_of_level_1() {
+    let merged = |text: &str| {
+        told(Some(levels(text).append_fragments(&KeyOrder::Bytewise, &RULES, &Logs { bytes: 900 })))
+    };
+    assert_eq!(merged("-[]"), "-..- [] Reached near 100 into [1]");
+    assert_eq!(merged("-[5] m[5] t[]"), "-..t [] Deeper at m into [1, 2]\nt..- [] Reached near 100 into [3]");
+    assert_eq!(merged("-[5] m[6]\n -[7] c[8] m[9]"), "-..- [] Deeper at m into [1, 2]");
+}
