@@ -1,4 +1,4 @@
-//! The keyspace's part of [`Layout`](crate::layout::Layout) that does not depend on the shape.
+//! The keyspace's part of [`Layout`] that does not depend on the shape.
 
 use super::areas::walk;
 use super::keyspace::{Limits, Lsm};

@@ -15,7 +15,7 @@
 //!
 //! *Life of a write.* It locks the stripes of its keys (`mvcc/key_locks.rs`), enters the active
 //! generation, is announced, appends to the log, publishes in the log's memory part, leaves the
-//! generation and releases the stripes ([`write`]).
+//! generation and releases the stripes ([`mod@write`]).
 //!
 //! Invariants:
 //!
