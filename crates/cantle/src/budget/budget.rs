@@ -4,7 +4,8 @@
 //! rows and blocks share most of the budget, by a division that follows from the data and the reads
 //! (`division.rs`). The rest is for the in-memory indexes of logs, write buffers, and memory
 //! without an owner. The unused parts of the limits of rows, blocks and logs are lent to regions,
-//! which can be evicted quickly. Memory of keyspaces is deducted from the regions' limit too.
+//! which can be evicted quickly. Memory of keyspaces and memtables is deducted from the
+//! regions' limit too.
 //!
 //! Thread safety: everything may be called from any thread.
 

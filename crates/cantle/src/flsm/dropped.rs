@@ -3,7 +3,7 @@
 
 use super::levels::{Changing, Guard, Levels};
 use crate::lsm::shape::{Job, Move, Piece, Rules};
-use crate::run::run::{Dropped, Run};
+use crate::run::run::{Dropped, Run, Source};
 use crate::table::DeletedRange;
 use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
@@ -71,8 +71,12 @@ impl Changing<'_> {
 impl Guard {
     /// True for a guard that has nothing but range deletes.
     pub fn is_bare(&self) -> bool {
-        let is_whole = self.runs.iter().all(|run| run.dropped.is_none());
-        is_whole && !self.runs.is_empty() && self.entries() == 0
+        let has_none = |run: &Run| match &run.source {
+            Source::Table(table) => run.dropped.is_none() && table.entries == 0,
+            // The entries of one of an earlier opening may not be counted yet.
+            Source::Log(_) => false,
+        };
+        !self.runs.is_empty() && self.runs.iter().all(has_none)
     }
 }
 

@@ -23,9 +23,9 @@ const SHARED_FRACTION: u64 = 8;
 
 impl<S: Shape> Lsm<S> {
     /// The oldest ripe log with the changes that take it into the shape as it is, if it was written
-    /// in key order and has no key in common with any table.
-    pub(super) fn log_apart(&self, view: &View<S>) -> Option<(Run, Vec<Move>)> {
-        let log = self.ripe_logs(view).pop()?;
+    /// in key order and has no keys in common with any table, or few.
+    pub(super) fn log_apart(&self, view: &View<S>, ripe: &[Run]) -> Option<(Run, Vec<Move>)> {
+        let log = ripe.last()?;
         let is_short = log.bytes() < self.limits().generation_bytes / SHORT_FRACTION;
         if is_short || self.env.options().compression != Compression::None {
             return None;
@@ -39,7 +39,7 @@ impl<S: Shape> Lsm<S> {
         let Apart { moves, upto } = view.shape.take_apart(&self.env.order, &run)?;
         // Without an index, there is no knowing.
         let shared = upto.map_or(Ok(0), |key| self.bytes_upto(segment, &parts, part, &key)).ok()?;
-        (shared <= (part.end - part.start) / SHARED_FRACTION).then_some((log, moves))
+        (shared <= (part.end - part.start) / SHARED_FRACTION).then(|| (log.clone(), moves))
     }
 
     /// Bytes of a log in key order up to a key, or a little more.
@@ -63,7 +63,9 @@ impl<S: Shape> Lsm<S> {
         let mut has_adopted = false;
         loop {
             let view = self.rotation.view.load_full();
-            let Some((log, moves)) = self.log_apart(&view) else { return Ok(has_adopted) };
+            let Some((log, moves)) = self.log_apart(&view, &self.ripe_logs(&view)) else {
+                return Ok(has_adopted);
+            };
             if !self.run(&view, &[log], &Job { pieces: Vec::new(), moves }, trigger)? {
                 return Ok(has_adopted);
             }

@@ -48,8 +48,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// True if level 0 is to be merged.
-    fn are_logs_due(&self, view: &View<S>) -> bool {
-        let ripe = self.ripe_logs(view);
+    fn are_logs_due(&self, ripe: &[Run]) -> bool {
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
         let is_left = !ripe.is_empty() && self.is_to_be_compressed();
@@ -58,8 +57,9 @@ impl<S: Shape> Lsm<S> {
 
     /// True if a merge is due.
     fn is_merge_due(&self, view: &View<S>) -> bool {
-        self.are_logs_due(view)
-            || self.log_apart(view).is_some()
+        let ripe = self.ripe_logs(view);
+        self.are_logs_due(&ripe)
+            || self.log_apart(view, &ripe).is_some()
             || view.shape.pick(&self.env.order, &self.rules()).is_some()
     }
 
@@ -136,7 +136,7 @@ impl<S: Shape> Lsm<S> {
             let view = self.rotation.view.load_full();
             let (most, runs_max) = (self.runs_most(&view), self.limits().rules.runs_max);
             let is_crowded = most > runs_max && most + 1 >= CROWDED * runs_max;
-            let is_done = match self.are_logs_due(&view) && !is_crowded {
+            let is_done = match self.are_logs_due(&self.ripe_logs(&view)) && !is_crowded {
                 true => self.merge_logs(Trigger::Background)?,
                 false => self.merge_tables(Trigger::Background)?,
             };

@@ -11,7 +11,8 @@
 //!
 //! *The log is level 0.* A generation that is full is sealed: its log gets an index on disk, and
 //! is a sorted run from then on, so no data is written a second time to become readable. Merges
-//! read it later, together with other logs.
+//! read it later, together with other logs. A log in key order becomes a run of a group as it is
+//! ([`adopt`]).
 //!
 //! *Life of a write.* It locks the stripes of its keys (`mvcc/key_locks.rs`), enters the active
 //! generation, is announced, appends to the log, publishes in the log's memory part, leaves the

@@ -22,7 +22,8 @@ impl<S: Shape> Lsm<S> {
         let of = Counter::get;
         let view = self.rotation.view.load_full();
         let sizes = view.sizes();
-        let unread_bytes: u64 = view.logs.iter().filter_map(Run::log).map(|log| log.unread_bytes()).sum();
+        let unread_bytes: u64 =
+            view.logs.iter().chain(view.tables()).filter_map(Run::log).map(|log| log.unread_bytes()).sum();
         KeyspaceStats {
             regions: view.shape.groups().count() as u64,
             table_bytes: sizes.table_bytes,

@@ -48,7 +48,7 @@ impl<S: Shape> View<S> {
         RunStack { files: logs.chain(stretch.runs.iter().filter_map(within)).collect() }
     }
 
-    /// All tables.
+    /// All tables, and the logs in their groups.
     pub fn tables(&self) -> impl Iterator<Item = &Run> {
         self.shape.groups().flat_map(|group: Group<'_>| group.runs)
     }

@@ -39,7 +39,7 @@ pub(super) struct Footer {
 /// The place of the range deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RangesPlace {
-    /// Where the first block begins. The last one ends where the index begins.
+    /// The offset of the first block. The last one ends at the index.
     pub(super) start: u64,
     pub(super) index: Handle,
 }

@@ -68,7 +68,7 @@ impl RangesBuilder {
 /// A block as it is read.
 pub(super) struct RangeBlock {
     bytes: Bytes,
-    /// Where the offsets begin.
+    /// The place in the bytes at which the offsets begin.
     offsets: usize,
     count: usize,
 }
