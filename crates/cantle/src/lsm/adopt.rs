@@ -48,12 +48,15 @@ impl<S: Shape> Lsm<S> {
         let root = segment.index_block(&self.env, &parts.header, part.root)?;
         let mut root = BlockCursor::new(root, self.env.order.clone());
         root.seek(key).map_err(&malformed)?;
-        let place = match root.entry() {
-            Some(_) => decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?,
-            None => return Ok(u64::MAX),
-        };
-        // A place behind the operations is a block of those that are not in order.
-        Ok((place.offset + u64::from(place.len)).saturating_sub(part.start))
+        while root.entry().is_some() {
+            let place = decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?;
+            // A place behind the operations is a block of those that are not in order.
+            if place.offset < part.end {
+                return Ok((place.offset + u64::from(place.len)).saturating_sub(part.start));
+            }
+            root.next().map_err(&malformed)?;
+        }
+        Ok(part.end - part.start)
     }
 
     /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from

@@ -312,6 +312,10 @@ impl IndexBuilder<'_> {
         }
     }
 
+    fn add_all(&mut self, entries: &[(Vec<u8>, MemoryHit)]) {
+        entries.iter().for_each(|(key, hit)| self.add(key, *hit));
+    }
+
     fn finish_block(&mut self) {
         if self.block.is_empty() {
             return;
@@ -342,7 +346,11 @@ impl IndexBuilder<'_> {
             Step::None => {}
             Step::Ended(stretch) => self.add_to_root(stretch),
             // The operations held back, and the following ones, are in blocks.
-            Step::Broken(entries) => entries.iter().for_each(|(key, hit)| self.add(key, *hit)),
+            Step::Broken(entries) => self.add_all(&entries),
+            Step::Strayed(entries) => {
+                self.add_all(&entries);
+                self.finish_block();
+            }
             Step::Resumed => self.finish_block(),
         }
     }
@@ -350,8 +358,8 @@ impl IndexBuilder<'_> {
     fn finish_stretches(&mut self) {
         match self.stretches.finish() {
             Step::Ended(stretch) => self.add_to_root(stretch),
-            Step::Broken(entries) => {
-                entries.iter().for_each(|(key, hit)| self.add(key, *hit));
+            Step::Broken(entries) | Step::Strayed(entries) => {
+                self.add_all(&entries);
                 self.finish_block();
             }
             Step::None | Step::Resumed => {}

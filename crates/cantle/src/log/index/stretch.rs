@@ -12,6 +12,10 @@
 //! In key order, a stretch can end where all operations so far are the beginning of the part, without
 //! a gap. Writers that take turns are a few operations out of order: the stretch then ends a little
 //! later. If it cannot end within 64 KiB, the operations up to the next such place have blocks.
+//!
+//! A writer that the operating system stops for a moment is late by one operation: a *stray*, which
+//! stands far behind its neighbours. Its neighbours by key and those by place have a block each, and
+//! the rest of the part does not depend on it.
 
 use crate::block::{Block, BlockBuilder};
 use crate::format::header::FileHeader;
@@ -23,6 +27,7 @@ use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A stretch ends at the first possible place from this length in bytes on, or from this fraction of
@@ -33,6 +38,9 @@ const STRETCH_FRACTION: u64 = 16;
 /// read.
 const STRETCH_BYTES_MAX: u64 = 64 << 10;
 const STRETCH_FRACTION_MAX: u64 = 8;
+
+/// Maximum number of strays of a part that are known at the same time.
+const STRAYS_MAX: usize = 64;
 
 /// An operation on a key, by its key.
 type Keyed = (Vec<u8>, MemoryHit);
@@ -46,6 +54,11 @@ pub struct Stretches {
     end: u64,
     /// The operations since then; `None` if they are in blocks.
     held: Option<Vec<Keyed>>,
+    /// Offsets and lengths in bytes of strays behind the end.
+    strays: BTreeMap<u64, u32>,
+    /// True if the operations since then are not those of a place: there was a stray among them, by
+    /// key or by place.
+    has_stray: bool,
     bytes_min: u64,
     bytes_max: u64,
 }
@@ -58,6 +71,8 @@ pub enum Step {
     /// The stretch could not end: these operations, the last ones so far, have blocks, and so have
     /// the following ones.
     Broken(Vec<Keyed>),
+    /// These operations, the last ones so far, have a block: there is a stray among them.
+    Strayed(Vec<Keyed>),
     /// The operation is the last one in blocks.
     Resumed,
 }
@@ -71,6 +86,8 @@ impl Stretches {
             bytes: 0,
             end: start,
             held: Some(Vec::new()),
+            strays: BTreeMap::new(),
+            has_stray: false,
             bytes_min: STRETCH_BYTES.min(part_bytes / STRETCH_FRACTION),
             bytes_max: STRETCH_BYTES_MAX.min(part_bytes / STRETCH_FRACTION_MAX),
         }
@@ -83,8 +100,7 @@ impl Stretches {
 
     /// Adds the next operation in key order; without its key if readers need not find it.
     pub fn add(&mut self, key: Option<&[u8]>, hit: MemoryHit) -> Step {
-        self.bytes += u64::from(hit.place.len);
-        self.end = self.end.max(hit.place.offset.saturating_add(u64::from(hit.place.len)));
+        self.place(hit.place);
         if let (Some(held), Some(key)) = (&mut self.held, key) {
             held.push((key.to_vec(), hit));
         }
@@ -103,11 +119,35 @@ impl Stretches {
         }
     }
 
+    /// Counts an operation at this place.
+    fn place(&mut self, place: RecordPtr) {
+        let is_far = place.offset > self.end.saturating_add(self.bytes_max);
+        if is_far && self.strays.len() < STRAYS_MAX {
+            self.strays.insert(place.offset, place.len);
+            self.has_stray = true;
+            return;
+        }
+        self.bytes += u64::from(place.len);
+        self.end = self.end.max(place.offset.saturating_add(u64::from(place.len)));
+        // Strays that the end has come to.
+        while let Some(stray) = self.strays.first_entry().filter(|stray| *stray.key() <= self.end) {
+            let len = u64::from(*stray.get());
+            self.bytes += len;
+            self.end = self.end.max(stray.key().saturating_add(len));
+            self.has_stray = true;
+            stray.remove();
+        }
+    }
+
     /// Ends the last stretch.
     pub fn finish(&mut self) -> Step {
         let stretch = RecordPtr { offset: self.start, len: self.bytes as u32 };
         let is_whole = self.end - self.start == self.bytes;
         match self.held.take().filter(|held| !held.is_empty()) {
+            Some(held) if is_whole && self.has_stray => {
+                self.begin();
+                Step::Strayed(held)
+            }
             Some(_) if is_whole => {
                 self.begin();
                 Step::Ended(stretch)
@@ -119,6 +159,7 @@ impl Stretches {
 
     fn begin(&mut self) {
         (self.start, self.bytes, self.held) = (self.end, 0, Some(Vec::new()));
+        self.has_stray = false;
     }
 }
 
@@ -246,17 +287,19 @@ mod tests {
         let (_, env) = env();
         let mut keys: Vec<u64> = (0..4000).collect();
         (0..4000).step_by(5).skip(1).for_each(|at| keys.swap(at, at - 3));
-        // Later than a stretch may be long.
-        let late = keys.remove(1000);
-        keys.insert(2000, late);
+        // Later than a stretch may be long, one and a hundred of them.
+        let late = keys.remove(500);
+        keys.insert(1500, late);
+        let late: Vec<u64> = keys.drain(2000..2100).collect();
+        keys.splice(3000..3000, late);
         let log = log_of(&env, &keys, 100);
         let again = key(3999);
         write(&env, &log, 9000, &[(Kind::Put, &again, b"first"), (Kind::Put, &again, b"second")]);
         let part = sealed(&env, &log);
         let dense_bytes = part.root.offset - part.end;
         assert!(
-            dense_bytes > 1000 * 10 && dense_bytes < 1200 * 25,
-            "{dense_bytes}: the thousand keys around one"
+            dense_bytes > 1000 * 10 && dense_bytes < 1400 * 25,
+            "{dense_bytes}: the thousand keys around the hundred, and a few"
         );
         let segment = log.segment.clone();
         let parts = segment.parts(&env).unwrap();
@@ -277,6 +320,22 @@ mod tests {
             .collect();
         expected.insert(3999, ((again, 9000), Bytes::from_static(b"second")));
         assert!(found == expected);
+    }
+
+    /// Writers that are stopped now and then, each with an operation at hand.
+    #[test]
+    fn a_late_operation_costs_a_block_or_two() {
+        let (_, env) = env();
+        let mut keys: Vec<u64> = (0..4000).collect();
+        for late in [100, 700, 701, 1500, 3100] {
+            let at = keys.iter().position(|&key| key == late).unwrap();
+            let key = keys.remove(at);
+            keys.insert(at + 800, key);
+        }
+        let part = sealed(&env, &log_of(&env, &keys, 100));
+        assert!(part.is_in_key_order());
+        let dense_bytes = part.root.offset - part.end;
+        assert!((1..10 * 100 * 25).contains(&dense_bytes), "{dense_bytes}");
     }
 
     #[test]
