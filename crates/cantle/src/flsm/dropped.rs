@@ -2,8 +2,10 @@
 //! once no snapshot reads them.
 
 use super::levels::{Changing, Guard, Levels};
+use crate::lsm::busy::Busy;
 use crate::lsm::shape::{Job, Move, Piece, Rules};
 use crate::run::run::{Dropped, Run, Source};
+use crate::sync::Arc;
 use crate::table::DeletedRange;
 use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
@@ -47,8 +49,11 @@ impl Changing<'_> {
         });
     }
 
-    pub(super) fn purge(&mut self, oldest_snapshot: u64) {
+    pub(super) fn purge(&mut self, group: u64, oldest_snapshot: u64) {
         self.change_runs(0, |guard| {
+            if guard.id != group {
+                return None;
+            }
             let is_left = |run: &&Run| !is_gone(run, oldest_snapshot);
             let left: Vec<Run> = guard.runs.iter().filter(is_left).cloned().collect();
             (left.len() < guard.runs.len()).then_some(left)
@@ -82,17 +87,18 @@ impl Guard {
 
 impl Levels {
     /// The removal of tables that are dropped and that nobody reads, if there are any.
-    pub(super) fn pick_purge(&self, rules: &Rules) -> Option<Job> {
+    pub(super) fn pick_purge(&self, rules: &Rules, busy: &Busy) -> Option<Job> {
         let oldest_snapshot = rules.oldest_snapshot;
-        let mut runs = self.guards().flat_map(|guard| &guard.runs);
-        let moves = vec![Move::Purge { oldest_snapshot }];
-        runs.any(|run| is_gone(run, oldest_snapshot)).then(|| Job { pieces: Vec::new(), moves })
+        let has_gone = |guard: &&Arc<Guard>| guard.runs.iter().any(|run| is_gone(run, oldest_snapshot));
+        let guards = self.guards().filter(has_gone).filter(|guard| busy.is_free(guard.id));
+        let moves: Vec<Move> = guards.map(|guard| Move::Purge { group: guard.id, oldest_snapshot }).collect();
+        (!moves.is_empty()).then(|| Job { pieces: Vec::new(), moves })
     }
 
     /// The merge of guards of the last level that have nothing but range deletes, which cover
     /// nothing there.
-    pub(super) fn pick_bare(&self, rules: &Rules) -> Option<Job> {
-        let bare = self.last().iter().filter(|guard| guard.is_bare());
+    pub(super) fn pick_bare(&self, rules: &Rules, busy: &Busy) -> Option<Job> {
+        let bare = self.last().iter().filter(|guard| guard.is_bare() && busy.is_free(guard.id));
         let pieces: Vec<Piece> = bare.map(|guard| guard.merge(guard.runs.len(), rules)).collect();
         (!pieces.is_empty()).then(|| Job { pieces, moves: Vec::new() })
     }

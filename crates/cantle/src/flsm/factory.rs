@@ -79,6 +79,7 @@ impl Named for Levels {
             guard_tables_most: lsm.runs_most(&view) as u64,
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
+            merges_at_once: lsm.merges_at_once(),
             logs_adopted: of(|counters| &counters.logs_adopted),
             tables_moved: of(|counters| &counters.tables_moved),
             seeks: of(|counters| &counters.seeks),

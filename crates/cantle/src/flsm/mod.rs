@@ -20,6 +20,8 @@ mod levels;
 mod life_tests;
 #[cfg(test)]
 mod ordered_tests;
+#[cfg(test)]
+mod parallel_tests;
 mod pick;
 #[cfg(test)]
 mod pick_tests;

@@ -5,7 +5,8 @@
 //! level takes some of these keys, so that each of its guards has about `FAN_OUT` guards below it.
 //! PebblesDB §3.2 chooses guards by the hash of keys, and leaves this to future work.
 
-use super::levels::{Guard, Level, Levels, guard_at, guards_within};
+use super::levels::{Guard, Level, Levels, guard_at, guard_before, guards_within};
+use crate::lsm::busy::Busy;
 use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
@@ -14,6 +15,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
+use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Number of guards of a level for each guard of the level above; also the ratio of their data.
 pub const FAN_OUT: usize = 8;
@@ -69,7 +72,7 @@ impl Guard {
         Piece {
             span: self.span.clone(),
             tables: self.runs[..count].to_vec(),
-            taken: vec![(self.id, count)],
+            taken: vec![(self.id, self.runs.len() - count..self.runs.len())],
             bottom: if is_whole { Bottom::Reached } else { Bottom::Deeper },
             cuts: Cuts::Near(if is_divided { rules.table_bytes } else { WHOLE }),
             groups: vec![self.id],
@@ -98,50 +101,57 @@ fn divide_apart(order: &KeyOrder, guard: &Guard) -> Option<Move> {
     Some(Move::Insert { level: guard.level, start: start?, share: 0.5 })
 }
 
+/// The merge of one piece, if running merges admit it.
+fn admitted(busy: &Busy, piece: Piece) -> Option<Job> {
+    let job = Job { pieces: vec![piece], moves: Vec::new() };
+    busy.admits(&job.claim(false)).then_some(job)
+}
+
 fn starts(guards: &[Arc<Guard>]) -> Vec<Bytes> {
     guards.iter().filter_map(|guard| guard.span.start.clone()).collect()
 }
 
 impl Levels {
-    /// The job that is due next: most urgent is the number of runs, as reads depend on it.
-    pub fn pick_job(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
-        let merge = |piece| Some(Job { pieces: vec![piece], moves: Vec::new() });
+    /// The job that is due next, of those that running merges admit: most urgent is the number of
+    /// runs, as reads depend on it.
+    pub fn pick_job(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let (last, above) = self.levels.split_last()?;
+        let down = |guard: &Arc<Guard>| self.empty(order, guard, busy);
+        let within = |guard: &Arc<Guard>, count| admitted(busy, guard.merge(count, rules));
         let is_crowded =
             |guard: &&Arc<Guard>| guard.runs.len() > rules.runs_max && guard.depth(order) > rules.runs_max;
-        let most =
-            |level: &Level| level.iter().filter(is_crowded).max_by_key(|guard| guard.runs.len()).cloned();
-        if let Some(job) = self.pick_purge(rules).or_else(|| self.pick_bare(rules)) {
-            return Some(job);
-        }
-        if let Some(guard) = above.iter().find_map(most) {
-            return self.empty(order, &guard);
-        }
-        if let Some(guard) = most(last) {
+        let crowded = |level: &Level| {
+            let mut crowded: Vec<Arc<Guard>> = level.iter().filter(is_crowded).cloned().collect();
+            crowded.sort_by_key(|guard| Reverse(guard.runs.len()));
+            crowded
+        };
+        let newest_alike = |guard: &Arc<Guard>| {
             let bytes: Vec<u64> = guard.runs.iter().map(Run::bytes).collect();
-            return merge(guard.merge(alike(&bytes), rules));
-        }
+            within(guard, alike(&bytes))
+        };
         let owes = |guard: &Guard| guard.debt.load(Relaxed) > REWRITE_COST * guard.entries();
-        if let Some(guard) = above.iter().flatten().find(|guard| !guard.runs.is_empty() && owes(guard)) {
-            return self.empty(order, guard);
-        }
-        if let Some(job) = self.free_space(order, rules) {
-            return Some(job);
-        }
+        let is_owing = |guard: &&Arc<Guard>| !guard.runs.is_empty() && owes(guard);
         let may_gain = |guard: &Guard| guard.depth(order) > 1 && owes(guard);
         let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
-        if let Some(guard) = last.iter().find(|guard| is_long(guard) || may_gain(guard)) {
-            return match divide_apart(order, guard) {
-                Some(insert) => Some(Job { pieces: Vec::new(), moves: vec![insert] }),
-                None => merge(guard.merge(guard.runs.len(), rules)),
-            };
-        }
-        self.pick_level(order, rules).or_else(|| self.pick_moves(order, rules))
+        let is_to_be_sorted = |guard: &&Arc<Guard>| is_long(guard) || may_gain(guard);
+        let sort = |guard: &Arc<Guard>| match divide_apart(order, guard).filter(|_| busy.is_free(guard.id)) {
+            Some(insert) => Some(Job { pieces: Vec::new(), moves: vec![insert] }),
+            None => within(guard, guard.runs.len()),
+        };
+        self.pick_purge(rules, busy)
+            .or_else(|| self.pick_bare(rules, busy))
+            .or_else(|| above.iter().flat_map(crowded).find_map(|guard| down(&guard)))
+            .or_else(|| crowded(last).iter().find_map(newest_alike))
+            .or_else(|| above.iter().flatten().filter(is_owing).find_map(down))
+            .or_else(|| self.free_space(order, rules, busy))
+            .or_else(|| last.iter().filter(is_to_be_sorted).find_map(sort))
+            .or_else(|| self.pick_level(order, rules, busy))
+            .or_else(|| self.pick_moves(order, rules, busy))
     }
 
     /// The merge that frees most, if garbage takes more space than it may. A guard of the last
     /// level has the garbage that it hides itself. Garbage of the levels above is freed on its way down.
-    fn free_space(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+    fn free_space(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let stale = |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot).min(guard.bytes());
         let sum = |of: &dyn Fn(&Guard) -> u64| self.guards().map(|guard| of(guard)).sum::<u64>();
         let (bytes, garbage) = (sum(&Guard::bytes), sum(&stale));
@@ -150,22 +160,24 @@ impl Levels {
             return None;
         }
         let gain = |guard: &Guard| stale(guard) as f64 / guard.bytes().max(1) as f64;
-        let most = |level: &Level| {
-            let gains = level.iter().filter(|guard| gain(guard) >= GAIN_MIN);
-            gains.max_by(|a, b| gain(a).total_cmp(&gain(b))).cloned()
+        let best = |level: &Level| {
+            let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= GAIN_MIN).cloned().collect();
+            gaining.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+            gaining
         };
         let (last, above) = self.levels.split_last()?;
-        if let Some(guard) = most(last) {
-            return Some(Job { pieces: vec![guard.merge(guard.runs.len(), rules)], moves: Vec::new() });
-        }
-        let guard = above.iter().find_map(most)?;
-        self.empty(order, &guard)
+        let within = |guard: &Arc<Guard>| admitted(busy, guard.merge(guard.runs.len(), rules));
+        let within_last = best(last).iter().find_map(within);
+        within_last.or_else(|| above.iter().flat_map(best).find_map(|guard| self.empty(order, &guard, busy)))
     }
 
     /// A level that is to come or to go.
-    fn pick_level(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
+    fn pick_level(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let wanted = levels_for(self.data_bytes(), rules.level0_bytes);
-        let moved = |change| Some(Job { pieces: Vec::new(), moves: vec![change] });
+        let moved = |change| {
+            // Guards of running merges change their level.
+            (busy.merges() == 0).then(|| Job { pieces: Vec::new(), moves: vec![change] })
+        };
         if wanted > self.levels.len() {
             let starts = starts(self.last());
             // No use before the last level has guards to choose from.
@@ -180,9 +192,12 @@ impl Levels {
         // With half of the data that the present levels need, so that a level does not come and go.
         let spare = levels_for(2 * self.data_bytes(), rules.level0_bytes) < self.levels.len();
         let leaving = self.levels.len().checked_sub(2).filter(|_| spare).map(|at| &self.levels[at])?;
-        match leaving.iter().find(|guard| !guard.runs.is_empty()) {
-            Some(guard) => self.empty(order, guard),
-            None => moved(Move::RemoveLevel),
+        match leaving.iter().any(|guard| !guard.runs.is_empty()) {
+            true => {
+                let mut full = leaving.iter().filter(|guard| !guard.runs.is_empty());
+                full.find_map(|guard| self.empty(order, guard, busy))
+            }
+            false => moved(Move::RemoveLevel),
         }
     }
 
@@ -196,20 +211,21 @@ impl Levels {
     }
 
     /// Guards that are to be inserted or deleted, which moves no data (PebblesDB §3.3).
-    fn pick_moves(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
-        let moves = self.insert_one(order).map(|insert| vec![insert]);
-        let moves = moves.or_else(|| Some(self.delete_thin(order, rules)).filter(|moves| !moves.is_empty()));
+    fn pick_moves(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
+        let moves = self.insert_one(order, busy).map(|insert| vec![insert]);
+        let thin = || Some(self.delete_thin(order, rules, busy)).filter(|moves| !moves.is_empty());
+        let moves = moves.or_else(thin);
         Some(Job { pieces: Vec::new(), moves: moves? })
     }
 
     /// The guard that has too many guards below it is divided in the middle, where the key is
     /// shortest.
-    fn insert_one(&self, order: &KeyOrder) -> Option<Move> {
+    fn insert_one(&self, order: &KeyOrder, busy: &Busy) -> Option<Move> {
         let pairs = self.levels.iter().zip(self.levels.iter().skip(1));
         pairs.flat_map(|(level, below)| level.iter().map(move |guard| (guard, below))).find_map(
             |(guard, below)| {
                 let children = guards_within(order, below, &guard.span);
-                if children.len() <= 2 * FAN_OUT {
+                if children.len() <= 2 * FAN_OUT || !busy.is_free(guard.id) {
                     return None;
                 }
                 let third = children.len() / 3;
@@ -222,15 +238,22 @@ impl Levels {
 
     /// Guards of the last level that are thin with the one before them, and guards above it that
     /// have few guards below them. A key that begins no guard any more begins none above either.
-    fn delete_thin(&self, order: &KeyOrder, rules: &Rules) -> Vec<Move> {
+    fn delete_thin(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Vec<Move> {
         let mut deletes: Vec<(u32, Bytes)> = Vec::new();
+        // The guards that begin at a key, down to a level, each with the one before it.
+        let beginning = |deepest: u32, start: &Bytes| -> Vec<(Arc<Guard>, Arc<Guard>)> {
+            let levels = self.levels.iter().take(deepest as usize);
+            let pair = |level: &Level| {
+                let guard = guard_at(order, level, start)?;
+                let begins = guard.span.start.as_ref() == Some(start);
+                Some((guard.clone(), guard_before(order, level, start)?.clone())).filter(|_| begins)
+            };
+            levels.filter_map(pair).collect()
+        };
         let mut delete = |deepest: u32, start: &Bytes| {
-            for level in 1..=deepest {
-                let guard =
-                    self.levels.get(level as usize - 1).and_then(|guards| guard_at(order, guards, start));
-                if guard.is_some_and(|guard| guard.span.start.as_ref() == Some(start)) {
-                    deletes.push((level, start.clone()));
-                }
+            let pairs = beginning(deepest, start);
+            if pairs.iter().all(|(guard, before)| busy.is_free(guard.id) && busy.is_free(before.id)) {
+                deletes.extend(pairs.iter().map(|(guard, _)| (guard.level, start.clone())));
             }
         };
         let Some((last, above)) = self.levels.split_last() else { return Vec::new() };
@@ -258,20 +281,25 @@ impl Levels {
         deletes.into_iter().map(|(level, start)| Move::Delete { level, start }).collect()
     }
 
-    /// The next job that brings runs of a guard to the level below. The oldest runs move as they are
-    /// if each has keys of one guard only there: they are newer than all that is below.
-    fn empty(&self, order: &KeyOrder, guard: &Guard) -> Option<Job> {
+    /// The next job that brings runs of a guard to the level below, if running merges admit it. The
+    /// oldest runs move as they are if each has keys of one guard only there: they are newer than all
+    /// that is below.
+    fn empty(&self, order: &KeyOrder, guard: &Guard, busy: &Busy) -> Option<Job> {
         let below = self.below(guard.level)?;
-        let is_within_one = |run: &&Run| {
+        let child_of = |run: &Run| {
             let child = run.span.start.as_ref().map_or(below.first(), |start| guard_at(order, below, start));
-            child.is_some_and(|child| run.span.intersect(order, &child.span).as_ref() == Some(&*run.span))
+            child.filter(|child| run.span.intersect(order, &child.span).as_ref() == Some(&*run.span))
         };
-        let sinking = guard.runs.iter().rev().take_while(is_within_one).count();
+        // A merge that puts runs into the guard there takes older ones from it.
+        let may_sink = |run: &&Run| child_of(run).is_some_and(|child| !busy.is_put_into(child.id));
+        let oldest_first = guard.runs.iter().rev();
+        let sinking =
+            if busy.is_taken_from(guard.id) { 0 } else { oldest_first.take_while(may_sink).count() };
         if sinking > 0 {
             let moves = std::iter::repeat_n(Move::Sink { group: guard.id }, sinking).collect();
             return Some(Job { pieces: Vec::new(), moves });
         }
-        Some(Job { pieces: vec![self.merge_down(order, guard)?], moves: Vec::new() })
+        admitted(busy, self.merge_down(order, guard)?)
     }
 
     /// The merge of a guard into the level below: a fragment for each guard there. If the last level
@@ -284,7 +312,7 @@ impl Levels {
         Some(Piece {
             span: guard.span.clone(),
             tables: guard.runs.clone(),
-            taken: vec![(guard.id, guard.runs.len())],
+            taken: vec![(guard.id, 0..guard.runs.len())],
             bottom: Bottom::Deeper,
             cuts: if in_place {
                 Cuts::Near(WHOLE)
@@ -301,7 +329,8 @@ impl Levels {
         let within = |level: &'_ Level| guards_within(order, level, &top.span).to_vec();
         let guards: Vec<Arc<Guard>> = self.levels.iter().flat_map(within).collect();
         let last = within(self.last());
-        let mut taken: Vec<(u64, usize)> = guards.iter().map(|guard| (guard.id, guard.runs.len())).collect();
+        let all = |guard: &Arc<Guard>| (guard.id, 0..guard.runs.len());
+        let mut taken: Vec<(u64, Range<usize>)> = guards.iter().map(all).collect();
         let piece = |guard: &Arc<Guard>| {
             let part = |run: &Run| {
                 let span = run.span.intersect(order, &guard.span)?;

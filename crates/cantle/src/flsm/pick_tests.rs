@@ -5,6 +5,7 @@ use super::pick::{WHOLE, alike, levels_for};
 use crate::files::Files;
 use crate::format::header::FileKind;
 use crate::log::test_support::log_env;
+use crate::lsm::busy::Busy;
 use crate::lsm::shape::{Apart, Cuts, Job, Logs, Move, Rules, Shape};
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
@@ -104,7 +105,9 @@ fn told(job: Option<Job>) -> String {
             Move::Adopt { level, run } => {
                 writeln!(text, "adopt {} in {level}", text_of(run.span.start.as_ref()))
             }
-            Move::Purge { oldest_snapshot } => writeln!(text, "purge below {oldest_snapshot}"),
+            Move::Purge { group, oldest_snapshot } => {
+                writeln!(text, "purge {group} below {oldest_snapshot}")
+            }
         }
         .unwrap();
     }
@@ -112,7 +115,7 @@ fn told(job: Option<Job>) -> String {
 }
 
 fn picked(text: &str) -> String {
-    told(levels(text).pick_job(&KeyOrder::Bytewise, &RULES))
+    told(levels(text).pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default()))
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn a_guard_that_reads_have_paid_for_is_merged() {
     let found = levels("-[9,9] m[50]\n -[90] c[90] m[90,9] t[90]");
     let picked = |key: &[u8], entries| {
         Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
-        told(found.pick_job(&KeyOrder::Bytewise, &RULES))
+        told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default()))
     };
     // Each table is taken to have ten entries, and each run beside the last to cost ten.
     assert_eq!(picked(b"d", 0), "nothing");
@@ -161,7 +164,7 @@ fn a_guard_that_reads_have_paid_for_is_merged() {
     let found = levels("-[90] m[90,9] t[90]");
     let picked = |key: &[u8], entries| {
         Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
-        told(found.pick_job(&KeyOrder::Bytewise, &RULES))
+        told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default()))
     };
     assert_eq!(picked(b"a", 1000), "nothing", "a single table reads as fast as it may");
     assert_eq!(picked(b"n", 70), "nothing");
@@ -205,7 +208,7 @@ fn a_run_apart_from_all_others_becomes_a_guard() {
         let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
         let run = found.guards().flat_map(|guard| &guard.runs).next().unwrap();
         let run = Run { span: Span { start: key(start), end: key(end) }.into(), ..run.clone() };
-        let apart = Shape::take_apart(&found, &KeyOrder::Bytewise, &run);
+        let apart = Shape::take_apart(&found, &KeyOrder::Bytewise, &run, &Busy::default());
         let Some(Apart { moves, upto }) = apart else { return "nothing".into() };
         let moves = told(Some(Job { pieces: Vec::new(), moves }));
         upto.map_or(moves.clone(), |key| format!("{moves}, {} keys are shared", text_of(Some(&key))))
@@ -267,8 +270,13 @@ fn guards_of_the_last_level_that_have_only_range_deletes_are_emptied() {
 fn levels_are_added_and_removed_with_the_data() {
     let counts = [0, 16, 17, 128, 129, 1024, 1025].map(|data| levels_for(data * 1000, 1000));
     assert_eq!(counts, [1, 1, 2, 2, 3, 3, 4]);
-    let picked =
-        |text: &str| told(levels(text).pick_job(&KeyOrder::Bytewise, &Rules { level0_bytes: 1000, ..RULES }));
+    let picked = |text: &str| {
+        told(levels(text).pick_job(
+            &KeyOrder::Bytewise,
+            &Rules { level0_bytes: 1000, ..RULES },
+            &Busy::default(),
+        ))
+    };
     let guards: String = (0..199).map(|number| format!(" {number:03}[90]")).collect();
     let added = picked(&format!("-[90]{guards}"));
     assert!(added.starts_with("add a level: 007,015,023"), "{added}");

@@ -1,6 +1,7 @@
 //! The levels as a shape of the engine: reading them, and the shape after a job.
 
 use super::levels::{Changing, Guard, Level, Levels, guard_at, guard_before, guards_within};
+use crate::lsm::busy::Busy;
 use crate::lsm::shape::{
     Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, Rules, Shape, Stretch,
 };
@@ -62,8 +63,8 @@ impl Shape for Levels {
         }
     }
 
-    fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job> {
-        self.pick_job(order, rules)
+    fn pick(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
+        self.pick_job(order, rules, busy)
     }
 
     fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job {
@@ -88,7 +89,7 @@ impl Shape for Levels {
 
     /// It becomes a guard of the last level, or a part of the one that has its first key. A run there
     /// may reach into it: of writers that take turns, one may write to the next log already.
-    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Apart> {
+    fn take_apart(&self, order: &KeyOrder, run: &Run, busy: &Busy) -> Option<Apart> {
         let start = run.span.start.as_ref()?;
         let begins_before = |other: &Run| {
             other.span.start.as_ref().is_none_or(|other| order.compare(other, start) == Ordering::Less)
@@ -109,7 +110,7 @@ impl Shape for Levels {
         let guard = guard_at(order, last, start).filter(|_| is_apart)?;
         let is_within = run.span.intersect(order, &guard.span).as_ref() == Some(&*run.span);
         let is_first = guard.runs.is_empty() || guard.span.start.as_ref() == Some(start);
-        if !is_within {
+        if !is_within || !busy.is_free(guard.id) {
             return None;
         }
         let level = self.levels.len() as u32;
@@ -148,10 +149,12 @@ fn run_of(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
 
 impl Changing<'_> {
     fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome) {
-        for &(id, count) in &piece.taken {
-            let Some((level, place)) = self.place_of(id) else { continue };
+        for (id, taken) in &piece.taken {
+            let Some((level, place)) = self.place_of(*id) else { continue };
             let guard = self.levels.levels[level][place].clone();
-            let runs = guard.runs.get(count..).unwrap_or_default().to_vec();
+            let newest_first = guard.runs.iter().zip((0..guard.runs.len()).rev());
+            let left = newest_first.filter(|(_, age)| !taken.contains(age));
+            let runs = left.map(|(run, _)| run.clone()).collect();
             let rest = guard.with_runs(runs);
             rest.debt.store(0, Relaxed);
             self.splice(level, place..place + 1, vec![rest]);
@@ -201,7 +204,7 @@ impl Changing<'_> {
             Move::Delete { level, start } => self.delete(*level, start),
             Move::AddLevel { starts } => self.add_level(starts),
             Move::RemoveLevel => self.remove_level(),
-            Move::Purge { oldest_snapshot } => self.purge(*oldest_snapshot),
+            Move::Purge { group, oldest_snapshot } => self.purge(*group, *oldest_snapshot),
         }
     }
 

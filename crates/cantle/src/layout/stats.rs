@@ -228,6 +228,8 @@ pub struct FlsmStats {
     pub merges: u64,
     /// Bytes read by those merges.
     pub merged_bytes: u64,
+    /// Maximum number of merges of the keyspace that ran at the same time, since opening (PebblesDB §3.4).
+    pub merges_at_once: u64,
     /// Number of logs in key order that became runs of a guard as they are, since opening.
     pub logs_adopted: u64,
     /// Number of tables that moved to the next level as they are, since opening.

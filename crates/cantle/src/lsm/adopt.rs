@@ -3,9 +3,10 @@
 //! A load in key order is thus written once: its logs are read as tables are. The published PebblesDB
 //! writes six times what it loads so (its §4.6).
 
+use super::busy::Busy;
 use super::keyspace::Lsm;
 use super::maintain::SHORT_FRACTION;
-use super::merge::Trigger;
+use super::merge::{Planned, Trigger};
 use super::shape::{Apart, Job, Move, Shape};
 use super::view::View;
 use crate::block::BlockCursor;
@@ -24,10 +25,10 @@ const SHARED_FRACTION: u64 = 8;
 impl<S: Shape> Lsm<S> {
     /// The oldest ripe log with the changes that take it into the shape as it is, if it was written
     /// in key order and has no keys in common with any table, or few.
-    pub(super) fn log_apart(&self, view: &View<S>, ripe: &[Run]) -> Option<(Run, Vec<Move>)> {
+    pub(super) fn log_apart(&self, view: &View<S>, ripe: &[Run], busy: &Busy) -> Option<(Run, Vec<Move>)> {
         let log = ripe.last()?;
         let is_short = log.bytes() < self.limits().generation_bytes / SHORT_FRACTION;
-        if is_short || self.env.options().compression != Compression::None {
+        if is_short || busy.has_logs() || self.env.options().compression != Compression::None {
             return None;
         }
         let segment = log.log()?;
@@ -36,7 +37,7 @@ impl<S: Shape> Lsm<S> {
         let is_whole = parts.memory.as_ref().is_none_or(|memory| memory.is_empty());
         let (first, last) = part.known_keys().filter(|_| is_whole && part.is_in_key_order())?;
         let run = Run { span: Span::around(&self.env.order, first, last).into(), ..log.clone() };
-        let Apart { moves, upto } = view.shape.take_apart(&self.env.order, &run)?;
+        let Apart { moves, upto } = view.shape.take_apart(&self.env.order, &run, busy)?;
         // Without an index, there is no knowing.
         let shared = upto.map_or(Ok(0), |key| self.bytes_upto(segment, &parts, part, &key)).ok()?;
         (shared <= (part.end - part.start) / SHARED_FRACTION).then(|| (log.clone(), moves))
@@ -62,18 +63,15 @@ impl<S: Shape> Lsm<S> {
     /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from
     /// everything there; false if the oldest one is not.
     pub(super) fn adopt_logs(&self, trigger: Trigger) -> Result<bool> {
-        let _merging = self.jobs.merging.lock();
+        let adopt = |view: &View<S>, busy: &Busy| {
+            let (log, moves) = self.log_apart(view, &self.ripe_logs(view), busy)?;
+            Some(Planned { logs: vec![log], job: Job { pieces: Vec::new(), moves } })
+        };
         let mut has_adopted = false;
-        loop {
-            let view = self.rotation.view.load_full();
-            let Some((log, moves)) = self.log_apart(&view, &self.ripe_logs(&view)) else {
-                return Ok(has_adopted);
-            };
-            if !self.run(&view, &[log], &Job { pieces: Vec::new(), moves }, trigger)? {
-                return Ok(has_adopted);
-            }
+        while self.run_next(adopt, trigger)? {
             self.counters.logs_adopted.add(1);
             has_adopted = true;
         }
+        Ok(has_adopted)
     }
 }

@@ -6,6 +6,7 @@ use crate::mvcc::SnapshotGuard;
 use crate::run::merged::Merged;
 use crate::run::walk::{Area, Areas, MergedPairs, Walk};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
@@ -21,17 +22,24 @@ pub struct Stretches<S> {
 
 /// The stretch at the cursor's position.
 pub struct OpenStretch<S: Shape> {
+    lsm: Arc<Lsm<S>>,
     span: Span,
     pairs: Box<MergedPairs>,
-    order: KeyOrder,
+    /// True if there are logs above the groups.
+    has_logs: bool,
     /// Weak: a cursor that rests keeps no file but those of its stretch.
     shape: Weak<S>,
 }
 
 impl<S: Shape> Drop for OpenStretch<S> {
     fn drop(&mut self) {
+        let debt = self.pairs.debt();
+        let of_logs = if self.has_logs { self.pairs.debt_of_logs() } else { 0 };
+        if of_logs > 0 {
+            self.lsm.jobs.level0_debt.fetch_add(of_logs, Relaxed);
+        }
         if let Some(shape) = self.shape.upgrade() {
-            shape.owe(&self.order, self.span.start.as_deref(), self.pairs.debt());
+            shape.owe(&self.lsm.env.order, self.span.start.as_deref(), debt - of_logs);
         }
     }
 }
@@ -47,9 +55,10 @@ impl<S: Shape> Stretches<S> {
         self.lsm.counters.seek_runs.add(stack.files.len() as u64);
         let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
         Ok(OpenStretch {
+            lsm: self.lsm.clone(),
+            has_logs: !view.logs.is_empty(),
             span: stretch.span,
             pairs: Box::new(MergedPairs::new(merged, at)),
-            order: self.order().clone(),
             shape: Arc::downgrade(&view.shape),
         })
     }

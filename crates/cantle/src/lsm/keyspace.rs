@@ -1,5 +1,6 @@
 //! The keyspace and its parts, and gets.
 
+use super::busy::Claims;
 use super::rotation::Rotation;
 use super::shape::{Rules, Shape};
 use super::state::LEVELS_MAX;
@@ -11,7 +12,7 @@ use crate::run::env::RunEnv;
 use crate::run::get::get;
 use crate::run::run::{Run, Source};
 use crate::substrate::Substrate;
-use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
@@ -69,10 +70,12 @@ pub(super) struct Jobs {
     pub sealing: AtomicBool,
     /// True once the keyspace is being retired: merges end.
     pub is_retiring: AtomicBool,
-    /// Held by a merge. Merges of one keyspace run one after the other.
-    pub merging: Mutex<()>,
-    /// True while a merge is submitted or runs.
-    pub is_merging: AtomicBool,
+    /// The groups that running merges change.
+    pub claims: Claims,
+    /// Number of workers that merge, or are asked to.
+    pub mergers: AtomicUsize,
+    /// Entries that scans passed over in logs since level 0 was last merged.
+    pub level0_debt: AtomicU64,
     pub ticks: AtomicU64,
     /// Number of writes at the last tick, and the number of ticks since it changed.
     pub writes: AtomicU64,

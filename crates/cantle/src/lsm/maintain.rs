@@ -5,8 +5,10 @@ use super::merge::Trigger;
 use super::shape::{Group, Shape, depth};
 use super::view::View;
 use crate::layout::{Pressure, Upkeep};
+use crate::log::segment::Segment;
 use crate::maintenance::Class;
 use crate::run::run::Run;
+use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
@@ -34,6 +36,11 @@ pub(super) const SHORT_FRACTION: u64 = 4;
 /// for long, and the number beyond which it does so whatever their length.
 const LOGS_KEPT: usize = 8;
 const LOGS_MOST: usize = 64;
+/// Cost of merging an entry, and of a fragment of level 1, in entries that a scan passes over.
+const REWRITE_COST: u64 = 4;
+const FRAGMENT_COST: u64 = 1000;
+/// Nothing is owed below this number of entries: no scan feels it.
+const OWED_MIN: u64 = 10_000;
 /// Ticks between a job that failed and the next attempt: about a third of a second.
 pub(super) const PAUSE_TICKS: u64 = 16;
 /// Ticks without a write after which a keyspace counts as idle: about two seconds.
@@ -48,19 +55,23 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// True if level 0 is to be merged.
-    fn are_logs_due(&self, ripe: &[Run]) -> bool {
+    fn are_logs_due(&self, view: &View<S>, ripe: &[Run]) -> bool {
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
-        let is_left = !ripe.is_empty() && self.is_to_be_compressed();
+        let is_left = !ripe.is_empty() && (self.is_to_be_compressed() || self.owes_level0(view));
         bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
     }
 
     /// True if a merge is due.
     fn is_merge_due(&self, view: &View<S>) -> bool {
+        let busy = self.jobs.claims.lock();
+        if busy.is_awaited() {
+            return false;
+        }
         let ripe = self.ripe_logs(view);
-        self.are_logs_due(&ripe)
-            || self.log_apart(view, &ripe).is_some()
-            || view.shape.pick(&self.env.order, &self.rules()).is_some()
+        (!busy.has_logs() && self.are_logs_due(view, &ripe))
+            || self.log_apart(view, &ripe, &busy).is_some()
+            || view.shape.pick(&self.env.order, &self.rules(), &busy).is_some()
     }
 
     pub(super) fn maintain(&self) {
@@ -72,6 +83,10 @@ impl<S: Shape> Lsm<S> {
         }
         self.count_idle_ticks();
         if self.is_to_be_compressed() && view.active.is_some() {
+            self.rotation.seal_active();
+        }
+        // Older logs are merged first: they may be what scans pass over.
+        if view.logs.len() == 1 && self.owes_level0(&view) {
             self.rotation.seal_active();
         }
         self.seal_for_memory(&view);
@@ -98,6 +113,20 @@ impl<S: Shape> Lsm<S> {
             && self.env.options().compression != Compression::None
     }
 
+    /// True if scans have passed over more entries of logs than a merge of level 0 costs. The
+    /// first keys of a queue are of this kind: everything before the first pair is deleted.
+    fn owes_level0(&self, view: &View<S>) -> bool {
+        let debt = self.jobs.level0_debt.load(Relaxed);
+        let fragments = || view.shape.groups().filter(|group| group.level == 1).count() as u64;
+        let entries_of = |log: &Arc<Segment>| {
+            let parts = log.loaded()?;
+            let in_memory = parts.memory.as_ref().map_or(0, |memory| memory.len() as u64);
+            Some(in_memory + parts.indexed.iter().map(|part| part.entries).sum::<u64>())
+        };
+        let entries = || view.logs.iter().filter_map(Run::log).filter_map(entries_of).sum::<u64>();
+        debt > OWED_MIN && debt > REWRITE_COST * (entries() + FRAGMENT_COST * fragments())
+    }
+
     /// Seals the active generation if memtables take more memory than they may: a log that is indexed
     /// on disk takes none. A short log stays for a while, as each one costs reads.
     fn seal_for_memory(&self, view: &View<S>) {
@@ -111,7 +140,9 @@ impl<S: Shape> Lsm<S> {
     }
 
     fn submit_merge(&self) {
-        if self.jobs.is_merging.swap(true, AcqRel) {
+        let workers = self.substrate.pool.workers();
+        let more = |mergers| (mergers < workers).then_some(mergers + 1);
+        if self.jobs.mergers.fetch_update(AcqRel, Relaxed, more).is_err() {
             return;
         }
         let this = self.this.clone();
@@ -125,7 +156,7 @@ impl<S: Shape> Lsm<S> {
                 tracing::warn!(%error, "merge failed");
                 lsm.jobs.pause.store(lsm.jobs.ticks.load(Relaxed) + PAUSE_TICKS, Relaxed);
             }
-            lsm.jobs.is_merging.store(false, Release);
+            lsm.jobs.mergers.fetch_sub(1, Release);
         });
     }
 
@@ -136,11 +167,9 @@ impl<S: Shape> Lsm<S> {
             let view = self.rotation.view.load_full();
             let (most, runs_max) = (self.runs_most(&view), self.limits().rules.runs_max);
             let is_crowded = most > runs_max && most + 1 >= CROWDED * runs_max;
-            let is_done = match self.are_logs_due(&self.ripe_logs(&view)) && !is_crowded {
-                true => self.merge_logs(Trigger::Background)?,
-                false => self.merge_tables(Trigger::Background)?,
-            };
-            if !is_done {
+            let are_logs_due = !is_crowded && self.are_logs_due(&view, &self.ripe_logs(&view));
+            let has_merged_logs = are_logs_due && self.merge_logs(Trigger::Background)?;
+            if !has_merged_logs && !self.merge_tables(Trigger::Background)? {
                 return Ok(());
             }
         }
@@ -174,7 +203,7 @@ impl<S: Shape> Lsm<S> {
 
     /// True while maintenance runs or is due.
     pub(super) fn has_work(&self) -> bool {
-        self.jobs.is_merging.load(Acquire)
+        self.jobs.mergers.load(Acquire) > 0
             || self.jobs.sealing.load(Acquire)
             || self.jobs.making_spare.load(Acquire)
             || !self.rotation.changes.lock().sealing.is_empty()

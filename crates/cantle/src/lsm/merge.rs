@@ -1,9 +1,11 @@
 //! Merges: reading the runs of a job, writing the entries that are kept to new tables, and putting
 //! these in the place of the inputs.
 //!
-//! The inputs are sealed, so a merge blocks nobody. One edit of the manifest replaces them. After a
+//! The inputs are sealed, so a merge blocks nobody, and merges of other groups run at the same time
+//! ([`busy`](super::busy)). One edit of the manifest replaces them. After a
 //! power loss before the next checkpoint the inputs are used; they are held until that checkpoint.
 
+use super::busy::Busy;
 use super::keyspace::Lsm;
 use super::shape::{Job, Logs, Move, Outcome, Shape};
 use super::state::Edit;
@@ -28,6 +30,12 @@ pub enum Trigger {
     Asked,
 }
 
+/// A job, and the logs that it merges above the runs of its pieces, or adopts.
+pub struct Planned {
+    pub logs: Vec<Run>,
+    pub job: Job,
+}
+
 impl<S: Shape> Lsm<S> {
     /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
     /// openings. They are the oldest, without a gap.
@@ -36,28 +44,29 @@ impl<S: Shape> Lsm<S> {
         self.rotation.ripe(view, &view.logs, is_of).to_vec()
     }
 
-    /// Merges all ripe logs into the tables; false if there are none.
-    pub(super) fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
+    /// Merges all ripe logs into the tables; false if there are none, or if running merges are in the
+    /// way of maintenance.
+    pub fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
         let has_adopted = self.adopt_logs(trigger)?;
-        let _merging = self.jobs.merging.lock();
-        let view = self.rotation.view.load_full();
-        let logs = self.ripe_logs(&view);
-        if logs.is_empty() {
-            return Ok(has_adopted);
-        }
-        canary!(LOG_LEFT_OUT => let logs = [&logs[..1], logs.get(2..).unwrap_or_default()].concat());
-        let bytes = logs.iter().map(Run::bytes).sum();
-        let order = &self.env.order;
-        let job = view.shape.take_logs(order, &self.rules(), &Logs { bytes });
-        self.run(&view, &logs, &job, trigger)
+        let merge = |view: &View<S>, _: &Busy| {
+            let logs = self.ripe_logs(view);
+            canary!(LOG_LEFT_OUT => let logs = [logs.get(..1).unwrap_or_default(), logs.get(2..).unwrap_or_default()].concat());
+            let bytes = logs.iter().map(Run::bytes).sum();
+            let job = view.shape.take_logs(&self.env.order, &self.rules(), &Logs { bytes });
+            (!logs.is_empty()).then_some(Planned { logs, job })
+        };
+        Ok(self.run_next(merge, trigger)? || has_adopted)
     }
 
     /// Merges the tables that are due next; false if none are.
-    pub(super) fn merge_tables(&self, trigger: Trigger) -> Result<bool> {
-        let _merging = self.jobs.merging.lock();
-        let view = self.rotation.view.load_full();
-        let Some(job) = view.shape.pick(&self.env.order, &self.rules()) else { return Ok(false) };
-        self.run(&view, &[], &job, trigger)
+    pub fn merge_tables(&self, trigger: Trigger) -> Result<bool> {
+        self.run_next(|view, busy| self.pick(view, busy), trigger)
+    }
+
+    /// The next change of tables that is due.
+    fn pick(&self, view: &View<S>, busy: &Busy) -> Option<Planned> {
+        let job = view.shape.pick(&self.env.order, &self.rules(), busy)?;
+        Some(Planned { logs: Vec::new(), job })
     }
 
     /// Merges everything within the bounds, as of now.
@@ -65,46 +74,89 @@ impl<S: Shape> Lsm<S> {
         self.rotation.seal_active();
         self.index_all_sealed()?;
         self.merge_logs(Trigger::Asked)?;
+        let sort = |view: &View<S>, _: &Busy| {
+            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds)?;
+            Some(Planned { logs: Vec::new(), job })
+        };
         loop {
             // Registered for each job, so that closing the store waits for one only.
             let Some(_work) = self.substrate.begin_work() else { return Err(Error::Closed) };
-            let _merging = self.jobs.merging.lock();
-            let view = self.rotation.view.load_full();
-            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds);
-            let Some(job) = job else { break };
-            if !self.run(&view, &[], &job, Trigger::Asked)? {
-                return Ok(());
+            if !self.run_next(sort, Trigger::Asked)? {
+                break;
             }
         }
-        self.rearrange()
+        // The changes of groups that are due and move no data.
+        let rearrange = |view: &View<S>, busy: &Busy| {
+            self.pick(view, busy).filter(|planned| planned.job.pieces.is_empty())
+        };
+        while self.run_next(rearrange, Trigger::Asked)? {}
+        Ok(())
     }
 
-    /// Makes the changes of groups that are due and move no data.
-    fn rearrange(&self) -> Result<()> {
+    /// Plans a job and executes it; false if there is none, if the keyspace was dropped meanwhile, or
+    /// if the change was refused. If running merges are in the way, maintenance does without the job,
+    /// and others wait.
+    pub(super) fn run_next(
+        &self,
+        plan: impl Fn(&View<S>, &Busy) -> Option<Planned>,
+        trigger: Trigger,
+    ) -> Result<bool> {
+        let substrate = &self.substrate;
         loop {
-            let _merging = self.jobs.merging.lock();
-            let view = self.rotation.view.load_full();
-            let job = view.shape.pick(&self.env.order, &self.rules()).filter(|job| job.pieces.is_empty());
-            let Some(job) = job else { return Ok(()) };
-            if !self.run(&view, &[], &job, Trigger::Asked)? {
-                return Ok(());
+            substrate.health.check_writable()?;
+            let mut busy = self.jobs.claims.lock();
+            if trigger == Trigger::Background && busy.is_awaited() {
+                return Ok(false);
             }
+            let view = self.rotation.view.load_full();
+            let Some(planned) = plan(&view, &busy) else {
+                if trigger == Trigger::Asked && busy.merges() > 0 {
+                    // They may be all that is in the way.
+                    self.jobs.claims.wait(busy);
+                    continue;
+                }
+                return Ok(false);
+            };
+            if planned.job.pieces.is_empty() {
+                return self.rearrange(&mut busy, &planned);
+            }
+            let claim = planned.job.claim(!planned.logs.is_empty());
+            if busy.admits(&claim) {
+                let _claimed = self.jobs.claims.claim(busy, claim);
+                return self.merge(&view, &planned, trigger);
+            }
+            if trigger == Trigger::Background {
+                return Ok(false);
+            }
+            self.jobs.claims.wait(busy);
         }
     }
 
-    /// Executes a job; false if the keyspace was dropped meanwhile, or the change was refused. The
-    /// caller holds `merging`.
-    pub(super) fn run(&self, view: &View<S>, logs: &[Run], job: &Job, trigger: Trigger) -> Result<bool> {
+    /// Makes a change that moves no data.
+    fn rearrange(&self, busy: &mut Busy, planned: &Planned) -> Result<bool> {
+        let substrate = &self.substrate;
+        substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
+        let mut written = Written { lsm: self, pieces: Vec::new() };
+        let is_done = substrate.reserve.with(|| self.install(busy, planned, &mut written))?;
+        if is_done {
+            let moves = planned.job.moves.iter();
+            let sinks = moves.filter(|change| matches!(change, Move::Sink { .. })).count();
+            self.counters.tables_moved.add(sinks as u64);
+        }
+        Ok(is_done)
+    }
+
+    /// Merges what a job names, and installs the output. The job's groups are claimed.
+    fn merge(&self, view: &View<S>, planned: &Planned, trigger: Trigger) -> Result<bool> {
+        let Planned { logs, job } = planned;
         let _span = tracing::debug_span!("merge", logs = logs.len(), pieces = job.pieces.len()).entered();
         let begun = now();
         let substrate = &self.substrate;
-        substrate.health.check_writable()?;
         substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
         // Only now: a snapshot that is opened later needs only the newest version of each key.
         let keep = Keep::new(substrate.mvcc.open_versions());
-        let tables = || job.pieces.iter().flat_map(|piece| &piece.tables);
-        let merged_logs = if job.pieces.is_empty() { &[] } else { logs };
-        let bytes: u64 = merged_logs.iter().chain(tables()).map(Run::bytes).sum();
+        let tables = job.pieces.iter().flat_map(|piece| &piece.tables);
+        let bytes: u64 = logs.iter().chain(tables).map(Run::bytes).sum();
         // A merge that the user asks for may have little to write, after a range delete for example:
         // it takes space as it needs it.
         let (is_asked, output_bytes) = (trigger == Trigger::Asked, bytes + bytes / 8);
@@ -123,12 +175,11 @@ impl<S: Shape> Lsm<S> {
         }
         // The output's space is counted by the file system now.
         drop(grant);
-        let is_done = substrate.reserve.with(|| self.install(view, logs, job, &mut written))?;
-        let sinks = job.moves.iter().filter(|change| matches!(change, Move::Sink { .. })).count();
+        let is_done = substrate.reserve.with(|| {
+            let mut busy = self.jobs.claims.lock();
+            self.install(&mut busy, planned, &mut written)
+        })?;
         if is_done {
-            self.counters.tables_moved.add(sinks as u64);
-        }
-        if is_done && !job.pieces.is_empty() {
             self.counters.merges.add(1);
             self.counters.merged_bytes.add(bytes);
             self.note_speed(bytes, begun.elapsed());
@@ -162,10 +213,11 @@ impl<S: Shape> Lsm<S> {
         Ok(base_version)
     }
 
-    /// Puts the output in the place of the inputs. Only merges change the shape, so it is that of
-    /// the view at the start of the merge.
-    fn install(&self, view: &View<S>, logs: &[Run], job: &Job, written: &mut Written<'_, S>) -> Result<bool> {
-        let order = &self.env.order;
+    /// Puts the output in the place of the inputs. The lock of the claims keeps other changes of the
+    /// shape out.
+    fn install(&self, _: &mut Busy, planned: &Planned, written: &mut Written<'_, S>) -> Result<bool> {
+        let (order, Planned { logs, job }) = (&self.env.order, planned);
+        let view = self.rotation.view.load_full();
         if self.rotation.changes.lock().retired {
             return Ok(false);
         }
@@ -203,6 +255,9 @@ impl<S: Shape> Lsm<S> {
             View { active: now.active.clone(), logs: left, shape }
         });
         self.release_runs(logs.iter().chain(change.removed.iter().flat_map(|(_, runs)| runs)));
+        if !logs.is_empty() {
+            self.jobs.level0_debt.store(0, Relaxed);
+        }
         if self.substrate.files.held_bytes() > HELD_BYTES_MAX {
             self.substrate.checkpoints.want();
             self.substrate.pool.wake();
@@ -241,8 +296,22 @@ impl<S: Shape> Lsm<S> {
 
     /// Seals and merges all logs, in this thread.
     pub fn merge_logs_for_test(&self) -> Result<()> {
-        self.rotation.seal_active();
-        self.index_all_sealed()?;
+        self.seal_for_test()?;
         self.merge_logs(Trigger::Asked).map(drop)
+    }
+
+    /// Seals and indexes all logs, in this thread.
+    pub fn seal_for_test(&self) -> Result<()> {
+        self.rotation.seal_active();
+        self.index_all_sealed()
+    }
+
+    /// Does something without a merge that nobody asks for.
+    pub fn without_merges_for_test<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.jobs.pause.store(u64::MAX, Relaxed);
+        self.jobs.claims.wait_for_all();
+        let done = act();
+        self.jobs.pause.store(0, Relaxed);
+        done
     }
 }

@@ -30,12 +30,17 @@
 //!   their place.
 //! * *Boundaries.* The groups of a level are disjoint, and a run's keys lie within its group.
 //!
-//! Lock order: `merging` → `creating`, stripes of keys → `changes` → the end of a log. Reads take no lock.
+//! Merges of different groups run at the same time ([`busy`]).
+//!
+//! Lock order: claims of merges → `creating`, stripes of keys → `changes` → the end of a log. Reads take no lock.
 //!
 //! Thread safety: everything may be called from any thread.
 
 mod adopt;
 pub mod areas;
+pub mod busy;
+#[cfg(test)]
+mod busy_tests;
 pub mod generation;
 mod hidden;
 pub mod keyspace;

@@ -183,8 +183,8 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn retire_all(&self) {
         self.jobs.is_retiring.store(true, Release);
         self.rotation.retire(|| self.locks.lock_all());
-        // A merge under way ends soon; later ones find the keyspace retired.
-        drop(self.jobs.merging.lock());
+        // Merges under way end soon; later ones find the keyspace retired.
+        self.jobs.claims.wait_for_all();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The part that layouts over the engine have of their own: the place of tables, and the choice of
 //! merges. Pure functions from state to choice, so that tests compare them with golden text.
 
+use super::busy::{Busy, Claim};
 use super::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::retain::Bottom;
@@ -36,16 +37,17 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// Charges reads of the area of `key` (the first area if that is `None`) with the entries that
     /// they passed over without showing them. Merging the tables there would save that.
     fn owe(&self, order: &KeyOrder, key: Option<&[u8]>, entries: u64);
-    /// The next change of tables that is due, if one is.
-    fn pick(&self, order: &KeyOrder, rules: &Rules) -> Option<Job>;
+    /// The next change of tables that is due and that running merges admit, if there is one.
+    fn pick(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job>;
     /// The merge of logs into the shape.
     fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
     /// The changes that take up a sorted run which is newer than all of the shape's, and has no key
-    /// in common with them, or few. `None` if it may have more.
-    fn take_apart(&self, order: &KeyOrder, run: &Run) -> Option<Apart>;
-    /// The shape after a job, with the outcomes of its pieces.
+    /// in common with them, or few. `None` if it may have more, or if a running merge claims the place.
+    fn take_apart(&self, order: &KeyOrder, run: &Run, busy: &Busy) -> Option<Apart>;
+    /// The shape after a job, with the outcomes of its pieces. Other merges may have changed it since
+    /// the job was chosen.
     fn after(&self, order: &KeyOrder, job: &Job, outcomes: &[Outcome]) -> Change<Self>;
     /// The first invariant of the layout that is broken, if one is.
     fn fault(&self, order: &KeyOrder) -> Option<String>;
@@ -110,14 +112,23 @@ pub struct Piece {
     pub span: Span,
     /// Tables, newest first. The logs of the job, if it has any, are merged above them.
     pub tables: Vec<Run>,
-    /// The numbers of the groups that these tables are taken from, and the number of the newest
-    /// runs of each.
-    pub taken: Vec<(u64, usize)>,
+    /// The numbers of the groups that these tables are taken from, and the runs of each, counted
+    /// from the oldest: newer ones may come meanwhile.
+    pub taken: Vec<(u64, Range<usize>)>,
     pub bottom: Bottom,
     pub cuts: Cuts,
     /// The numbers of the groups that the output belongs to, in the order of keys. A table of the
     /// output comes above the runs that are left in its group.
     pub groups: Vec<u64>,
+}
+
+impl Job {
+    /// The groups that its merges change.
+    pub fn claim(&self, logs: bool) -> Claim {
+        let from = self.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect();
+        let into = self.pieces.iter().flat_map(|piece| &piece.groups).copied().collect();
+        Claim { from, into, logs }
+    }
 }
 
 /// The places at which the output of a piece is cut into tables.
@@ -154,8 +165,8 @@ pub enum Move {
     AddLevel { starts: Vec<Bytes> },
     /// The level above the last one goes. It has no tables.
     RemoveLevel,
-    /// The tables that are dropped, and that no snapshot from this version on needs, go.
-    Purge { oldest_snapshot: u64 },
+    /// The tables of the group that are dropped, and that no snapshot from this version on needs, go.
+    Purge { group: u64, oldest_snapshot: u64 },
 }
 
 /// The outcome of a piece.

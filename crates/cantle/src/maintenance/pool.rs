@@ -287,6 +287,11 @@ impl Pool {
         })
     }
 
+    /// Number of threads for jobs that may take seconds.
+    pub fn workers(&self) -> usize {
+        self.handle.shared.state().crews[WORKERS].workers
+    }
+
     /// Jobs that no worker has taken yet.
     pub fn queued(&self) -> usize {
         self.jobs().iter().map(|jobs| jobs.waiting).sum()

@@ -145,6 +145,8 @@ fn ends_before(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> bool {
 /// A merged walk over files of a chunk.
 pub struct Merged {
     pub cursor: MergeCursor,
+    /// Number of its sources that belong to the logs above all tables.
+    pub newest_logs: usize,
     env: Arc<RunEnv>,
     tombstones: Vec<SourceTombstones>,
     /// Counts reads of logs, except logs that are read at once.
@@ -165,6 +167,7 @@ impl Merged {
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
         let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
+        let mut newest_logs = None;
         for file in funk.files.iter().filter(|file| take(file)) {
             match &file.source {
                 Source::Log(segment) => {
@@ -185,6 +188,7 @@ impl Merged {
                     sources.add_log(&log, &file.span)?;
                 }
                 Source::Table(handle) => {
+                    newest_logs.get_or_insert(sources.cursors.len());
                     let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
                     let mut deletes = match handle.has_deleted {
                         true => deletes_of(env, &table, &file.span)?,
@@ -202,6 +206,7 @@ impl Merged {
             }
         }
         Ok(Self {
+            newest_logs: newest_logs.unwrap_or(sources.cursors.len()),
             cursor: MergeCursor::new(sources.order, sources.cursors),
             env: env.clone(),
             tombstones: sources.tombstones,

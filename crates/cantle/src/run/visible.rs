@@ -11,10 +11,19 @@ use std::cmp::Ordering;
 pub struct Passed {
     /// Number of versions that are not shown.
     pub versions: u64,
+    /// Number of these that are in the newest logs.
+    pub in_logs: u64,
     /// Number of keys without a visible value since the last pair.
     pub dead: u64,
     /// Maximum of these keys between two pairs.
     pub dead_most: u64,
+}
+
+impl Passed {
+    fn count(&mut self, merged: &Merged, source: usize) {
+        self.versions += 1;
+        self.in_logs += u64::from(source < merged.newest_logs);
+    }
 }
 
 /// Moves to the next pair that is visible at `at`: sets `key` and returns the value. `None` if
@@ -32,6 +41,7 @@ pub fn next_visible(
         // The newest visible version of the key counts. It comes first when walking forward, last
         // when walking backward.
         let mut newest: Option<(Kind, Bytes)> = None;
+        let mut newest_source = 0;
         while let Some(entry) = merged.cursor.entry() {
             if merged.order().compare(entry.key, key) != Ordering::Equal {
                 break;
@@ -44,11 +54,12 @@ pub fn next_visible(
                     key.extend_from_slice(entry.key);
                 }
                 let (source, position) = (merged.cursor.source(), merged.cursor.position());
+                newest_source = source;
                 let deleted = merged.is_deleted(key, at, source, position);
                 newest =
                     Some(if deleted { (Kind::Delete, Bytes::new()) } else { (kind, merged.cursor.value()?) });
             } else {
-                passed.versions += 1;
+                passed.count(merged, merged.cursor.source());
             }
             merged.cursor.advance()?;
         }
@@ -58,7 +69,7 @@ pub fn next_visible(
                 return Ok(Some(value));
             }
             _ => {
-                passed.versions += 1;
+                passed.count(merged, newest_source);
                 passed.dead += 1;
             }
         }

@@ -70,6 +70,11 @@ impl MergedPairs {
         self.passed.dead_most.max(self.passed.dead)
     }
 
+    /// Number of versions in the newest logs that the walk has passed without showing them.
+    pub fn debt_of_logs(&self) -> u64 {
+        self.passed.in_logs
+    }
+
     /// Versions that the walk has passed without showing them, and reads of logs.
     pub fn debt(&self) -> u64 {
         self.passed.versions + self.merged.count_log_reads()

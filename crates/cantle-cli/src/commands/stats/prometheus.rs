@@ -127,6 +127,7 @@ const KEYSPACE: &[Metric] = &[
     ("guards_empty", "guards_empty", "Guards without a table."),
     ("guard_tables_most", "guard_tables_max", "Tables of the guard that has most of them."),
     ("merged_bytes", "merged_bytes_total", "Bytes read by merges of guards and of logs."),
+    ("merges_at_once", "merges_at_once_max", "Merges of a keyspace that ran at the same time."),
     ("logs_adopted", "logs_adopted_total", "Logs in key order that became part of a guard as they are."),
     ("tables_moved", "tables_moved_total", "Tables that moved to the next level as they are."),
     (

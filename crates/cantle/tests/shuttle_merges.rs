@@ -1,0 +1,90 @@
+//! Merges of two levels of guards at the same time: the claims of `lsm/busy.rs`, which is the library's
+//! own file, beside writers of level 0, merges of guards, moves and gets, in random interleavings. The
+//! guards and the steps of `lsm/merge.rs` and `flsm/shape.rs` are small doubles (`models/merges.rs`).
+//! For each mechanism a test that leaves it out shows that the model would notice.
+#![expect(dead_code, reason = "the modules under test serve a library, not this crate")]
+
+/// The bugs of the modules under test. Shuttle runs all threads of a model on the one that checks
+/// it, so that each test plants its own.
+macro_rules! canary {
+    ($bug:ident => let $name:ident = $wrong:expr) => {
+        let $name = if $crate::planted::is_planted(stringify!($bug)) { $wrong } else { $name };
+    };
+}
+
+#[path = "../src/lsm"]
+mod lsm {
+    pub mod busy;
+}
+#[path = "models/merges.rs"]
+mod merges;
+#[path = "models/planted.rs"]
+mod planted;
+#[path = "models/schedules.rs"]
+mod schedules;
+mod sync {
+    pub mod std_lock {
+        pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    }
+}
+
+use merges::{Done, Fault, everything};
+use schedules::{few_switches, random};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+const SCHEDULES: usize = 10_000;
+
+fn sound(least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
+    let done = Arc::new(Done::default());
+    let model = {
+        let done = done.clone();
+        move || everything(Fault::None, &done)
+    };
+    check(Box::new(model));
+    println!("{done:?}");
+    for count in [&done.merges_down, &done.merges_within, &done.at_once, &done.sunk, &done.awaited] {
+        assert!(count.load(Relaxed) >= least, "the model skips what it is to try");
+    }
+}
+
+#[test]
+fn merges_of_guards_beside_merges_of_logs_in_random_schedules() {
+    sound(SCHEDULES / 10, |model| random(SCHEDULES, model));
+}
+
+#[test]
+fn merges_of_guards_beside_merges_of_logs_with_a_few_switches_in_the_worst_places() {
+    sound(10, |model| few_switches(4, SCHEDULES, model));
+}
+
+/// Found by one scheduler or the other, after some schedules.
+fn found(fault: Fault) {
+    random(SCHEDULES, move || everything(fault, &Arc::default()));
+    few_switches(4, 4 * SCHEDULES, move || everything(fault, &Arc::default()));
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn merges_of_one_guard_at_the_same_time() {
+    planted::plant("CLAIMS_IGNORED");
+    found(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn runs_to_take_that_are_counted_from_the_newest() {
+    found(Fault::CountsFromTheNewest);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn a_move_out_of_a_guard_that_a_merge_takes_from() {
+    found(Fault::SinksWhatIsTaken);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn a_merge_that_installs_over_the_files_of_its_start() {
+    found(Fault::InstallsOverItsStart);
+}
