@@ -60,6 +60,8 @@ impl Named for Levels {
             runs_max: own.max_sstables_per_guard as usize,
             level0_bytes: GENERATIONS * generation_bytes,
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
+            seek_compaction: own.seek_compaction,
+            level_percent: own.level_percent,
             oldest_snapshot: u64::MAX,
         };
         Limits { generation_bytes, rules }

@@ -6,12 +6,13 @@
 //! * A key that begins a guard begins one in every deeper level (PebblesDB §3.1).
 //! * The tables of a guard hold keys of its span only.
 
+use super::tally::Tally;
 use crate::lsm::shape::{Change, Stretch, depth};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -25,8 +26,7 @@ pub struct Guard {
     pub span: Span,
     /// Newest first.
     pub runs: Vec<Run>,
-    /// Entries and runs that reads passed over since the guard was last merged.
-    pub debt: AtomicU64,
+    pub tally: Tally,
 }
 
 /// The guards of one level, in the order of keys. The first one is the sentinel.
@@ -70,7 +70,7 @@ pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span)
 
 impl Guard {
     pub fn new(id: u64, level: u32, span: Span, runs: Vec<Run>) -> Self {
-        Self { id, level, span, runs, debt: AtomicU64::new(0) }
+        Self { id, level, span, runs, tally: Tally::default() }
     }
 
     /// Number of entries of its tables that are not dropped.

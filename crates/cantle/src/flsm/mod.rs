@@ -26,5 +26,6 @@ mod pick;
 #[cfg(test)]
 mod pick_tests;
 mod shape;
+mod tally;
 #[cfg(test)]
 mod tests;

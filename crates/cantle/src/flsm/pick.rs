@@ -11,7 +11,6 @@ use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -61,6 +60,15 @@ pub fn levels_for(data_bytes: u64, level0_bytes: u64) -> usize {
         holds = holds.saturating_mul(FAN_OUT as u64);
     }
     levels
+}
+
+/// The first of these levels that has at least this part, in percent, of the bytes of the next one
+/// (PebblesDB §4.2).
+pub fn outgrown(level_bytes: &[u64], percent: u32) -> Option<usize> {
+    let mut pairs = level_bytes.iter().zip(level_bytes.iter().skip(1));
+    pairs.position(|(&bytes, &next)| {
+        bytes > 0 && bytes.saturating_mul(100) >= next.saturating_mul(percent.into())
+    })
 }
 
 impl Guard {
@@ -129,7 +137,10 @@ impl Levels {
             let bytes: Vec<u64> = guard.runs.iter().map(Run::bytes).collect();
             within(guard, alike(&bytes))
         };
-        let owes = |guard: &Guard| guard.debt.load(Relaxed) > REWRITE_COST * guard.entries();
+        let owes = |guard: &Guard| match rules.seek_compaction {
+            Some(_) => guard.tally.is_sought(),
+            None => guard.tally.debt() > REWRITE_COST * guard.entries(),
+        };
         let is_owing = |guard: &&Arc<Guard>| !guard.runs.is_empty() && owes(guard);
         let may_gain = |guard: &Guard| guard.depth(order) > 1 && owes(guard);
         let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
@@ -145,6 +156,7 @@ impl Levels {
             .or_else(|| above.iter().flatten().filter(is_owing).find_map(down))
             .or_else(|| self.free_space(order, rules, busy))
             .or_else(|| last.iter().filter(is_to_be_sorted).find_map(sort))
+            .or_else(|| self.outgrown(rules.level_percent?).iter().find_map(down))
             .or_else(|| self.pick_level(order, rules, busy))
             .or_else(|| self.pick_moves(order, rules, busy))
     }
@@ -169,6 +181,22 @@ impl Levels {
         let within = |guard: &Arc<Guard>| admitted(busy, guard.merge(guard.runs.len(), rules));
         let within_last = best(last).iter().find_map(within);
         within_last.or_else(|| above.iter().flat_map(best).find_map(|guard| self.empty(order, &guard, busy)))
+    }
+
+    /// The guards of the first level that has this part of the data of the next one, the longest first.
+    fn outgrown(&self, percent: u32) -> Vec<Arc<Guard>> {
+        let bytes = |level: &Level| level.iter().map(|guard| guard.bytes()).sum();
+        let level_bytes: Vec<u64> = self.levels.iter().map(bytes).collect();
+        let level = outgrown(&level_bytes, percent).and_then(|level| self.levels.get(level));
+        let mut guards: Vec<_> =
+            level.into_iter().flatten().filter(|guard| !guard.runs.is_empty()).cloned().collect();
+        guards.sort_by_key(|guard| Reverse(guard.bytes()));
+        guards
+    }
+
+    /// True for a guard with runs that could go to the level below.
+    pub(super) fn may_sink(&self, guard: &Guard) -> bool {
+        (guard.level as usize) < self.levels.len() && !guard.runs.is_empty()
     }
 
     /// A level that is to come or to go.

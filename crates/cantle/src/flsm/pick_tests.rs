@@ -1,7 +1,7 @@
 //! The choice of merges and of guards, from text to text.
 
 use super::levels::Levels;
-use super::pick::{WHOLE, alike, levels_for};
+use super::pick::{WHOLE, alike, levels_for, outgrown};
 use crate::files::Files;
 use crate::format::header::FileKind;
 use crate::log::test_support::log_env;
@@ -22,6 +22,8 @@ const RULES: Rules = Rules {
     runs_max: 3,
     level0_bytes: 20,
     space_amplification: 1.5,
+    seek_compaction: None,
+    level_percent: None,
     oldest_snapshot: u64::MAX,
 };
 
@@ -169,6 +171,41 @@ fn a_guard_that_reads_have_paid_for_is_merged() {
     assert_eq!(picked(b"a", 1000), "nothing", "a single table reads as fast as it may");
     assert_eq!(picked(b"n", 70), "nothing");
     assert_eq!(picked(b"n", 1), "m..t [90,9] Reached whole into [2]");
+}
+
+/// PebblesDB §4.2 as published: many seeks without a write, and no debt.
+#[test]
+fn a_guard_that_was_sought_often_is_merged_if_seeks_are_counted() {
+    let rules = Rules { seek_compaction: Some(10), ..RULES };
+    let picked = |found: &Levels| told(found.pick_job(&KeyOrder::Bytewise, &rules, &Busy::default()));
+    let found = levels("-[9] m[50]\n -[90] c[90] m[90,9] t[90]");
+    Shape::owe(&found, &KeyOrder::Bytewise, Some(b"d"), 1_000_000);
+    assert_eq!(picked(&found), "nothing", "debt does not count");
+    Shape::sought(&found, &KeyOrder::Bytewise, Some(b"d"));
+    assert_eq!(picked(&found), "-..m [9] Deeper at c into [3, 4]");
+    let found = levels("-[] m[]\n -[90] c[90] m[90,9] t[90]");
+    Shape::sought(&found, &KeyOrder::Bytewise, None);
+    Shape::sought(&found, &KeyOrder::Bytewise, Some(b"u"));
+    assert_eq!(picked(&found), "nothing", "a single table reads as fast as it may");
+    Shape::sought(&found, &KeyOrder::Bytewise, Some(b"n"));
+    assert_eq!(picked(&found), "m..t [90,9] Reached whole into [5]");
+    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default())), "nothing", "the rule is off by default");
+}
+
+/// PebblesDB §4.2.
+#[test]
+fn a_level_that_is_a_quarter_of_the_next_one_is_merged_down_if_that_is_asked_for() {
+    let found = [&[][..], &[5], &[0, 0], &[24, 100], &[25, 100], &[24, 100, 300], &[24, 100, 400], &[1, 0]]
+        .map(|bytes| outgrown(bytes, 25));
+    assert_eq!(found, [None, None, None, None, Some(0), Some(1), Some(1), Some(0)]);
+    assert_eq!([49, 50].map(|bytes| outgrown(&[bytes, 100], 50)), [None, Some(0)]);
+    let picked = |text: &str, percent| {
+        told(levels(text).pick_job(&KeyOrder::Bytewise, &Rules { level_percent: percent, ..RULES }, &Busy::default()))
+    };
+    let two = "-[9] g[70] t[20]\n -[90] c[90] g[90] k[90] t[90] w[90]";
+    assert_eq!(picked(two, None), "nothing");
+    assert_eq!(picked(two, Some(25)), "nothing", "99 of 540 bytes");
+    assert_eq!(picked(two, Some(18)), "g..t [70] Deeper at k into [6, 7]", "the longest guard first");
 }
 
 /// PebblesDB §3.4, second exception.

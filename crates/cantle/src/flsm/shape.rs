@@ -9,7 +9,6 @@ use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
@@ -48,7 +47,7 @@ impl Shape for Levels {
             level: guard.level,
             span: &guard.span,
             runs: &guard.runs,
-            debt: guard.debt.load(Relaxed),
+            debt: guard.tally.debt(),
         })
     }
 
@@ -59,7 +58,16 @@ impl Shape for Levels {
             let Some(guard) = guard.filter(|guard| !guard.runs.is_empty()) else { continue };
             let is_last = guard.level as usize == self.levels.len();
             let spare_runs = guard.depth(order) as u64 - u64::from(is_last);
-            guard.debt.fetch_add(entries + RUN_COST * spare_runs, Relaxed);
+            guard.tally.owe(entries + RUN_COST * spare_runs);
+        }
+    }
+
+    fn sought(&self, order: &KeyOrder, key: Option<&[u8]>) {
+        for level in &self.levels {
+            let guard = key.map_or(level.first(), |key| guard_at(order, level, key));
+            if let Some(guard) = guard.filter(|guard| self.may_sink(guard) || guard.depth(order) > 1) {
+                guard.tally.seek();
+            }
         }
     }
 
@@ -155,8 +163,7 @@ impl Changing<'_> {
             let newest_first = guard.runs.iter().zip((0..guard.runs.len()).rev());
             let left = newest_first.filter(|(_, age)| !taken.contains(age));
             let runs = left.map(|(run, _)| run.clone()).collect();
-            let rest = guard.with_runs(runs);
-            rest.debt.store(0, Relaxed);
+            let rest = Guard { tally: guard.tally.merged(), ..guard.with_runs(runs) };
             self.splice(level, place..place + 1, vec![rest]);
         }
         self.drop_covered(piece, &outcome.deleted);
@@ -222,7 +229,10 @@ impl Changing<'_> {
         let mut runs = guard.runs.clone();
         canary!(SUNK_NEWEST_FIRST => runs.reverse());
         let Some(oldest) = runs.pop() else { return };
-        self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+        let is_empty = runs.is_empty();
+        let rest = guard.with_runs(runs);
+        let tally = if is_empty { guard.tally.merged() } else { rest.tally.clone() };
+        self.splice(level, place..place + 1, vec![Guard { tally, ..rest }]);
         self.adopt(guard.level + 1, &oldest);
     }
 
@@ -301,8 +311,8 @@ impl Changing<'_> {
 
 impl Guard {
     pub(super) fn with_runs(&self, runs: Vec<Run>) -> Self {
-        let debt = AtomicU64::new(self.debt.load(Relaxed));
-        Self { id: self.id, level: self.level, span: self.span.clone(), runs, debt }
+        let (span, tally) = (self.span.clone(), self.tally.clone());
+        Self { id: self.id, level: self.level, span, runs, tally }
     }
 
     fn in_level(&self, level: u32) -> Self {

@@ -412,6 +412,33 @@ fn scans_without_writes_merge_the_guards_that_they_read() {
     assert_eq!(most(), 1);
 }
 
+/// PebblesDB §4.2: more than ten seeks without a write.
+#[test]
+fn seeks_without_a_write_between_them_merge_if_they_are_counted() {
+    let disk = MemVfs::without_history();
+    let layout = FlsmOptions::new().generation_bytes(8 << 10).guard_bytes(16 << 10).seek_compaction(10);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout));
+    let fill = |round: u64| {
+        (0..300).rev().for_each(|number| db.put(key(number), value(number + round, 200)).unwrap());
+        lsm_of(&db).merge_logs_for_test().unwrap();
+    };
+    (0..2).for_each(fill);
+    let due = || lsm_of(&db).view().shape.pick(&lsm_of(&db).env.order, &lsm_of(&db).limits.load().rules);
+    for number in 0..300 {
+        assert_eq!(db.range(key(7)..).take(3).count(), 3);
+        if number % 10 == 9 {
+            db.put(key(number), "a write").unwrap();
+        }
+    }
+    assert!(due().is_none(), "a write comes after ten seeks each time");
+    (0..10).for_each(|_| assert_eq!(db.range(key(7)..).take(3).count(), 3));
+    assert!(due().is_none());
+    assert_eq!(db.range(key(7)..).take(3).count(), 3);
+    assert!(due().is_some(), "eleven seeks");
+    lsm_of(&db).settle_for_test().unwrap();
+    assert!(due().is_none() && guards(&db)[0].len() == 1, "{:?}", guards(&db));
+}
+
 /// A batch that is longer than memtables may become leaves its values in the log.
 #[test]
 fn a_long_batch_does_not_exceed_the_memory_of_memtables() {

@@ -12,19 +12,30 @@ pub struct FlsmOptions {
     pub(crate) generation_bytes: Option<u64>,
     pub(crate) guard_bytes: u64,
     pub(crate) max_sstables_per_guard: u32,
+    pub(crate) seek_compaction: Option<u32>,
+    pub(crate) level_percent: Option<u32>,
 }
 
 impl Default for FlsmOptions {
     fn default() -> Self {
-        Self { generation_bytes: None, guard_bytes: 16 << 20, max_sstables_per_guard: 6 }
+        Self {
+            generation_bytes: None,
+            guard_bytes: 16 << 20,
+            max_sstables_per_guard: 6,
+            seek_compaction: None,
+            level_percent: None,
+        }
     }
 }
 
 impl FlsmOptions {
-    const NAMES: &[&str] = &["generation_bytes", "guard_bytes", "max_sstables_per_guard"];
+    const NAMES: &[&str] =
+        &["generation_bytes", "guard_bytes", "max_sstables_per_guard", "seek_compaction", "level_percent"];
     const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const MAX_SSTABLES_PER_GUARD: RangeInclusive<u32> = 1..=64;
+    const SEEK_COMPACTION: RangeInclusive<u32> = 1..=1_000_000;
+    const LEVEL_PERCENT: RangeInclusive<u32> = 1..=100;
 
     /// The defaults.
     pub fn new() -> Self {
@@ -56,6 +67,24 @@ impl FlsmOptions {
         self
     }
 
+    /// Merges the tables of a guard into the next level after more than this number of seeks without a
+    /// write to the keyspace between them (PebblesDB §4.2 has 10); 1 to 1,000,000. Default: off. By
+    /// default a guard is merged when its reads have cost as much as a merge, whatever is written
+    /// meanwhile. With this option that cost makes no merge. A small number makes the first scans after
+    /// a load faster, and writes more.
+    pub fn seek_compaction(mut self, seeks: u32) -> Self {
+        self.seek_compaction = Some(seeks);
+        self
+    }
+
+    /// Merges a level down when its tables have this part of the bytes of the next level, in percent
+    /// (PebblesDB §4.2 has 25); 1 to 100. Default: off. Reads then find most levels empty, and merges
+    /// write more.
+    pub fn level_percent(mut self, percent: u32) -> Self {
+        self.level_percent = Some(percent);
+        self
+    }
+
     /// The length in bytes at which a log is full; `None` if it follows from the memory budget.
     pub fn get_generation_bytes(&self) -> Option<u64> {
         self.generation_bytes
@@ -71,11 +100,25 @@ impl FlsmOptions {
         self.max_sstables_per_guard
     }
 
+    /// The number of seeks without a write after which a guard is merged; `None` if the cost of reads
+    /// decides.
+    pub fn get_seek_compaction(&self) -> Option<u32> {
+        self.seek_compaction
+    }
+
+    /// The part of the next level's bytes at which a level is merged down, in percent; `None` if there
+    /// is no such rule.
+    pub fn get_level_percent(&self) -> Option<u32> {
+        self.level_percent
+    }
+
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "generation_bytes" => self.generation_bytes = Some(bytes(name, value)?),
             "guard_bytes" => self.guard_bytes = bytes(name, value)?,
             "max_sstables_per_guard" => self.max_sstables_per_guard = parse(name, value)?,
+            "seek_compaction" => self.seek_compaction = Some(parse(name, value)?),
+            "level_percent" => self.level_percent = Some(parse(name, value)?),
             _ => return Err(unknown(LayoutKind::Flsm, name, Self::NAMES)),
         }
         Ok(())
@@ -95,6 +138,12 @@ impl FlsmOptions {
                 self.max_sstables_per_guard
             ));
         }
+        if let Some(seeks) = self.seek_compaction.filter(|seeks| !Self::SEEK_COMPACTION.contains(seeks)) {
+            return invalid(format!("seek_compaction of {seeks} is outside 1 to 1,000,000"));
+        }
+        if let Some(percent) = self.level_percent.filter(|percent| !Self::LEVEL_PERCENT.contains(percent)) {
+            return invalid(format!("level_percent of {percent} is outside 1 to 100"));
+        }
         Ok(())
     }
 }
@@ -109,6 +158,9 @@ mod tests {
         let text = "flsm: generation_bytes=1 MiB, guard_bytes=2MiB, max_sstables_per_guard=3";
         let options = FlsmOptions::new().generation_bytes(1 << 20).guard_bytes(2 << 20);
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.max_sstables_per_guard(3).into());
+        let options = FlsmOptions::new().seek_compaction(10).level_percent(25);
+        let text = "flsm:seek_compaction=10,level_percent=25";
+        assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.into());
         assert_eq!("flsm".parse::<LayoutOptions>().unwrap(), FlsmOptions::new().into());
     }
 
@@ -116,11 +168,28 @@ mod tests {
     fn options_show_what_was_set_and_what_holds_otherwise() {
         let seen = |options: &FlsmOptions| {
             let sizes = (options.get_generation_bytes(), options.get_guard_bytes());
-            (sizes, options.get_max_sstables_per_guard())
+            let reads = (options.get_seek_compaction(), options.get_level_percent());
+            (sizes, options.get_max_sstables_per_guard(), reads)
         };
-        assert_eq!(seen(&FlsmOptions::new()), ((None, 16 << 20), 6));
+        assert_eq!(seen(&FlsmOptions::new()), ((None, 16 << 20), 6, (None, None)));
         let set = FlsmOptions::new().generation_bytes(1 << 20).guard_bytes(2 << 20).max_sstables_per_guard(3);
-        assert_eq!(seen(&set), ((Some(1 << 20), 2 << 20), 3));
+        let set = set.seek_compaction(10).level_percent(25);
+        assert_eq!(seen(&set), ((Some(1 << 20), 2 << 20), 3, (Some(10), Some(25))));
+    }
+
+    #[test]
+    fn every_setter_has_a_getter_and_a_name_in_text() {
+        let source = include_str!("flsm_options.rs").split("\nimpl FlsmOptions {").nth(1).unwrap();
+        let source = source.split("\n}\n").next().unwrap();
+        let setters = source.split("pub fn ").filter_map(|rest| rest.split_once("(mut self,"));
+        let mut setters: Vec<&str> = setters.map(|(name, _)| name).collect();
+        setters.sort_unstable();
+        for setter in &setters {
+            assert!(source.contains(&format!("pub fn get_{setter}(&self)")), "{setter} has no getter");
+        }
+        let mut names = FlsmOptions::NAMES.to_vec();
+        names.sort_unstable();
+        assert_eq!(setters, names);
     }
 
     #[test]
@@ -149,6 +218,8 @@ mod tests {
             ("flsm:guard_bytes=2GiB", "guard_bytes of 2147483648 is outside 4 KiB to 1 GiB"),
             ("flsm:max_sstables_per_guard=0", "max_sstables_per_guard of 0 is outside 1 to 64"),
             ("flsm:max_sstables_per_guard=65", "max_sstables_per_guard of 65 is outside 1 to 64"),
+            ("flsm:seek_compaction=0", "seek_compaction of 0 is outside 1 to 1,000,000"),
+            ("flsm:level_percent=101", "level_percent of 101 is outside 1 to 100"),
         ] {
             let options: LayoutOptions = text.parse().unwrap();
             assert!(options.check().unwrap_err().to_string().contains(told), "{text}");

@@ -53,6 +53,9 @@ impl<S: Shape> Stretches<S> {
         let stack = view.stack_of(self.order(), &stretch);
         self.lsm.counters.seeks.add(1);
         self.lsm.counters.seek_runs.add(stack.files.len() as u64);
+        if self.lsm.straight_seeks.is_on() && self.lsm.straight_seeks.count(self.lsm.counters.writes.get()) {
+            view.shape.sought(self.order(), stretch.span.start.as_deref());
+        }
         let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
         Ok(OpenStretch {
             lsm: self.lsm.clone(),

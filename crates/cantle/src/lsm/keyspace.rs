@@ -4,6 +4,7 @@ use super::busy::Claims;
 use super::rotation::Rotation;
 use super::shape::{Rules, Shape};
 use super::state::LEVELS_MAX;
+use super::straight_seeks::StraightSeeks;
 use super::view::View;
 use crate::filter::bloom;
 use crate::log::shared::SharedLog;
@@ -58,6 +59,7 @@ pub struct Lsm<S> {
     pub(super) rotation: Rotation<SharedLog, View<S>>,
     pub limits: AtomicCell<Limits>,
     pub counters: OnUse<Counters>,
+    pub(super) straight_seeks: StraightSeeks,
     pub(super) jobs: Jobs,
 }
 

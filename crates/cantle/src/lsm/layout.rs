@@ -60,7 +60,9 @@ impl<S: Named> Layout for Lsm<S> {
     }
 
     fn set_options(&self, settings: Settings) {
-        self.limits.store(S::limits(&settings, self.substrate.budget.total_bytes));
+        let limits = S::limits(&settings, self.substrate.budget.total_bytes);
+        self.straight_seeks.set_limit(limits.rules.seek_compaction);
+        self.limits.store(limits);
         self.env.options.store(run_options(settings.compression));
     }
 

@@ -54,6 +54,7 @@ mod rotation;
 pub mod shape;
 pub mod state;
 mod stats;
+mod straight_seeks;
 mod validate;
 pub mod view;
 mod write;

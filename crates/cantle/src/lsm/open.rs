@@ -5,6 +5,7 @@ use super::keyspace::{Jobs, Limits, Lsm};
 use super::rotation::Rotation;
 use super::shape::Shape;
 use super::state::{GroupRecord, State};
+use super::straight_seeks::StraightSeeks;
 use super::view::View;
 use crate::format::header::FileKind;
 use crate::layout::factory::OpenKeyspace;
@@ -87,12 +88,15 @@ impl<S: Shape> Lsm<S> {
         let view =
             View { active: None, logs: counted.into_iter().map(log).collect(), shape: Arc::new(shape) };
         view.logs.iter().chain(view.tables()).for_each(|run| run.retain(&env.totals));
+        let straight_seeks = StraightSeeks::default();
+        straight_seeks.set_limit(limits.rules.seek_compaction);
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
             locks: KeyLocks::new(),
             rotation: Rotation::new(view),
             limits: AtomicCell::new(limits),
             counters: OnUse::default(),
+            straight_seeks,
             jobs: Jobs {
                 void_logs: Mutex::new(void.iter().map(|(file, _)| *file).collect()),
                 ..Jobs::default()

@@ -37,6 +37,9 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// Charges reads of the area of `key` (the first area if that is `None`) with the entries that
     /// they passed over without showing them. Merging the tables there would save that.
     fn owe(&self, order: &KeyOrder, key: Option<&[u8]>, entries: u64);
+    /// Notes that seeks without a write between them have become many, and that the last one was to the
+    /// area of `key` (the first area if that is `None`).
+    fn sought(&self, order: &KeyOrder, key: Option<&[u8]>);
     /// The next change of tables that is due and that running merges admit, if there is one.
     fn pick(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job>;
     /// The merge of logs into the shape.
@@ -65,6 +68,12 @@ pub struct Rules {
     /// Bytes of tables for each byte that is not garbage, beyond which tables are merged to free
     /// space.
     pub space_amplification: f64,
+    /// Number of seeks without a write between them from which on the next one makes a merge
+    /// (PebblesDB §4.2). `None` merges when reads have cost as much as a merge.
+    pub seek_compaction: Option<u32>,
+    /// A level is merged down when it has this part of the bytes of the next one, in percent
+    /// (PebblesDB §4.2).
+    pub level_percent: Option<u32>,
     /// The oldest version that an open snapshot reads. An entry that only older snapshots saw can go.
     pub oldest_snapshot: u64,
 }
