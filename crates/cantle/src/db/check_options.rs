@@ -41,6 +41,7 @@ pub(super) fn check_keyspace_options(options: &KeyspaceOptions) -> Result<()> {
     }
     if let Some(order @ KeyOrder::Custom(_)) = &options.order {
         check_comparator_name(order.name())?;
+        options.layout.as_ref().map_or(Ok(()), |layout| layout.check_order(order))?;
     }
     match options.compression {
         Compression::Zstd(level) if !(1..=22).contains(&level) => {

@@ -92,7 +92,7 @@ impl Levels {
         let has_gone = |guard: &&Arc<Guard>| guard.runs.iter().any(|run| is_gone(run, oldest_snapshot));
         let guards = self.guards().filter(has_gone).filter(|guard| busy.is_free(guard.id));
         let moves: Vec<Move> = guards.map(|guard| Move::Purge { group: guard.id, oldest_snapshot }).collect();
-        (!moves.is_empty()).then(|| Job { pieces: Vec::new(), moves })
+        (!moves.is_empty()).then(|| Job::of_moves(moves))
     }
 
     /// The merge of guards of the last level that have nothing but range deletes, which cover
@@ -100,6 +100,6 @@ impl Levels {
     pub(super) fn pick_bare(&self, rules: &Rules, busy: &Busy) -> Option<Job> {
         let bare = self.last().iter().filter(|guard| guard.is_bare() && busy.is_free(guard.id));
         let pieces: Vec<Piece> = bare.map(|guard| guard.merge(guard.runs.len(), rules)).collect();
-        (!pieces.is_empty()).then(|| Job { pieces, moves: Vec::new() })
+        (!pieces.is_empty()).then(|| Job::of_pieces(pieces))
     }
 }

@@ -6,6 +6,7 @@ use crate::layout::factory::{LayoutFactory, OpenKeyspace};
 use crate::layout::kind::LayoutKind;
 use crate::layout::options::{FlsmOptions, Settings};
 use crate::layout::stats::{FlsmStats, KeyspaceStats, LayoutStats};
+use crate::lsm::hashed::HashedGuards;
 use crate::lsm::keyspace::{Counters, Limits, Lsm};
 use crate::lsm::layout::Named;
 use crate::lsm::maintain::GENERATIONS;
@@ -44,6 +45,9 @@ impl LayoutFactory for Flsm {
     }
 
     fn open(&self, keyspace: OpenKeyspace<'_>) -> Result<Arc<dyn Layout>> {
+        if !keyspace.dropped {
+            keyspace.settings.layout.check_order(&keyspace.order)?;
+        }
         let limits = Levels::limits(&keyspace.settings, keyspace.substrate.budget.total_bytes);
         Ok(Lsm::<Levels>::open(keyspace, limits)?)
     }
@@ -62,6 +66,9 @@ impl Named for Levels {
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
             seek_compaction: own.seek_compaction,
             level_percent: own.level_percent,
+            hashed: own
+                .top_level_bits
+                .map(|top_level_bits| HashedGuards { top_level_bits, bit_decrement: own.bit_decrement }),
             oldest_snapshot: u64::MAX,
         };
         Limits { generation_bytes, rules }

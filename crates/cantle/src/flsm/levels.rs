@@ -7,6 +7,7 @@
 //! * The tables of a guard hold keys of its span only.
 
 use super::tally::Tally;
+use crate::lsm::hashed::Chosen;
 use crate::lsm::shape::{Change, Stretch, depth};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
@@ -36,6 +37,9 @@ pub type Level = Vec<Arc<Guard>>;
 #[derive(Clone)]
 pub struct Levels {
     pub levels: Vec<Level>,
+    /// Keys that are to begin guards (PebblesDB §3.3), ascending. In memory only, and no read looks at
+    /// them.
+    pub uncommitted: Arc<Vec<Chosen>>,
     /// The number of the next guard.
     next: u64,
 }
@@ -138,7 +142,7 @@ impl Levels {
             return Err("it has no guard");
         }
         let next = groups.iter().map(|group| group.id).max().unwrap_or(0) + 1;
-        let opened = Self { levels, next };
+        let opened = Self { levels, uncommitted: Arc::default(), next };
         if !opened.is_nested(order) {
             return Err("a guard begins at a key that begins none in the next level");
         }
@@ -223,12 +227,14 @@ impl Levels {
 pub struct Changing<'a> {
     pub order: &'a KeyOrder,
     pub levels: Levels,
+    /// The number of a guard that a job names and that is gone.
+    pub missed: Option<u64>,
     before: &'a Levels,
 }
 
 impl<'a> Changing<'a> {
     pub fn new(order: &'a KeyOrder, before: &'a Levels) -> Self {
-        Self { order, levels: before.clone(), before }
+        Self { order, levels: before.clone(), missed: None, before }
     }
 
     pub fn next_id(&mut self) -> u64 {
@@ -274,6 +280,7 @@ impl<'a> Changing<'a> {
             removed: removed.map(|guard| (guard.id, guard.runs.clone())).collect(),
             added: added.map(|guard| (guard.record(), guard.runs.clone())).collect(),
             shape: self.levels,
+            missed: self.missed,
         }
     }
 }

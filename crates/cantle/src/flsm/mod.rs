@@ -7,7 +7,7 @@
 //!
 //! Guards are chosen from the data: when all tables of a guard of the last level are merged, the
 //! output is cut where neighbouring keys share the fewest leading bytes, and each part becomes a
-//! guard.
+//! guard. With `top_level_bits`, they are chosen by the hash of keys instead (§3.2): [`hashed`].
 
 #[cfg(test)]
 mod deleted_tests;
@@ -15,6 +15,9 @@ mod deleted_tests;
 mod documented;
 mod dropped;
 pub mod factory;
+mod hashed;
+#[cfg(test)]
+mod hashed_tests;
 mod levels;
 #[cfg(test)]
 mod life_tests;

@@ -76,7 +76,7 @@ impl Guard {
     pub(super) fn merge(&self, count: usize, rules: &Rules) -> Piece {
         let is_whole = count == self.runs.len();
         let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
-        let is_divided = is_whole && bytes > 2 * rules.table_bytes;
+        let is_divided = is_whole && rules.hashed.is_none() && bytes > 2 * rules.table_bytes;
         Piece {
             span: self.span.clone(),
             tables: self.runs[..count].to_vec(),
@@ -111,7 +111,7 @@ fn divide_apart(order: &KeyOrder, guard: &Guard) -> Option<Move> {
 
 /// The merge of one piece, if running merges admit it.
 fn admitted(busy: &Busy, piece: Piece) -> Option<Job> {
-    let job = Job { pieces: vec![piece], moves: Vec::new() };
+    let job = Job::of_pieces(vec![piece]);
     busy.admits(&job.claim(false)).then_some(job)
 }
 
@@ -143,10 +143,13 @@ impl Levels {
         };
         let is_owing = |guard: &&Arc<Guard>| !guard.runs.is_empty() && owes(guard);
         let may_gain = |guard: &Guard| guard.depth(order) > 1 && owes(guard);
-        let is_long = |guard: &Guard| guard.bytes() > DIVIDE_FROM * rules.table_bytes;
+        let is_divided = rules.hashed.is_none();
+        let is_long = |guard: &Guard| is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes;
         let is_to_be_sorted = |guard: &&Arc<Guard>| is_long(guard) || may_gain(guard);
-        let sort = |guard: &Arc<Guard>| match divide_apart(order, guard).filter(|_| busy.is_free(guard.id)) {
-            Some(insert) => Some(Job { pieces: Vec::new(), moves: vec![insert] }),
+        let divide =
+            |guard: &Arc<Guard>| divide_apart(order, guard).filter(|_| is_divided && busy.is_free(guard.id));
+        let sort = |guard: &Arc<Guard>| match divide(guard) {
+            Some(insert) => Some(Job::of_moves(vec![insert])),
             None => within(guard, guard.runs.len()),
         };
         self.pick_purge(rules, busy)
@@ -204,18 +207,22 @@ impl Levels {
         let wanted = levels_for(self.data_bytes(), rules.level0_bytes);
         let moved = |change| {
             // Guards of running merges change their level.
-            (busy.merges() == 0).then(|| Job { pieces: Vec::new(), moves: vec![change] })
+            (busy.merges() == 0).then(|| Job::of_moves(vec![change]))
         };
         if wanted > self.levels.len() {
             let starts = starts(self.last());
-            // No use before the last level has guards to choose from.
-            let chosen: Vec<Bytes> = starts.iter().skip(FAN_OUT - 1).step_by(FAN_OUT).cloned().collect();
+            let chosen: Vec<Bytes> = match rules.hashed {
+                Some(hashed) => self.hashed_starts(starts, hashed),
+                None => starts.iter().skip(FAN_OUT - 1).step_by(FAN_OUT).cloned().collect(),
+            };
             let chosen = match self.levels.len() {
                 // Nested in the level above.
                 1 => chosen,
                 _ => self.nest(order, chosen),
             };
-            return if chosen.is_empty() { None } else { moved(Move::AddLevel { starts: chosen }) };
+            // No use before the last level has guards to choose from.
+            let is_of_use = !chosen.is_empty() || rules.hashed.is_some();
+            return if is_of_use { moved(Move::AddLevel { starts: chosen }) } else { None };
         }
         // With half of the data that the present levels need, so that a level does not come and go.
         let spare = levels_for(2 * self.data_bytes(), rules.level0_bytes) < self.levels.len();
@@ -240,10 +247,13 @@ impl Levels {
 
     /// Guards that are to be inserted or deleted, which moves no data (PebblesDB §3.3).
     fn pick_moves(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
+        if rules.hashed.is_some() {
+            return Some(Job::of_moves(self.delete_empty(order, busy))).filter(|job| !job.moves.is_empty());
+        }
         let moves = self.insert_one(order, busy).map(|insert| vec![insert]);
         let thin = || Some(self.delete_thin(order, rules, busy)).filter(|moves| !moves.is_empty());
         let moves = moves.or_else(thin);
-        Some(Job { pieces: Vec::new(), moves: moves? })
+        Some(Job::of_moves(moves?))
     }
 
     /// The guard that has too many guards below it is divided in the middle, where the key is
@@ -267,23 +277,9 @@ impl Levels {
     /// Guards of the last level that are thin with the one before them, and guards above it that
     /// have few guards below them. A key that begins no guard any more begins none above either.
     fn delete_thin(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Vec<Move> {
-        let mut deletes: Vec<(u32, Bytes)> = Vec::new();
-        // The guards that begin at a key, down to a level, each with the one before it.
-        let beginning = |deepest: u32, start: &Bytes| -> Vec<(Arc<Guard>, Arc<Guard>)> {
-            let levels = self.levels.iter().take(deepest as usize);
-            let pair = |level: &Level| {
-                let guard = guard_at(order, level, start)?;
-                let begins = guard.span.start.as_ref() == Some(start);
-                Some((guard.clone(), guard_before(order, level, start)?.clone())).filter(|_| begins)
-            };
-            levels.filter_map(pair).collect()
-        };
-        let mut delete = |deepest: u32, start: &Bytes| {
-            let pairs = beginning(deepest, start);
-            if pairs.iter().all(|(guard, before)| busy.is_free(guard.id) && busy.is_free(before.id)) {
-                deletes.extend(pairs.iter().map(|(guard, _)| (guard.level, start.clone())));
-            }
-        };
+        let mut deletes: Vec<Move> = Vec::new();
+        let mut delete =
+            |deepest: u32, start: &Bytes| deletes.extend(self.delete_upto(order, deepest, start, busy));
         let Some((last, above)) = self.levels.split_last() else { return Vec::new() };
         let mut before_bytes = last.first().map_or(0, |first| first.bytes());
         for guard in last.iter().skip(1) {
@@ -305,8 +301,34 @@ impl Levels {
                 }
             }
         }
-        deletes.dedup();
-        deletes.into_iter().map(|(level, start)| Move::Delete { level, start }).collect()
+        let is_same = |a: &mut Move, b: &mut Move| match (a, b) {
+            (Move::Delete { level: a, start: x }, Move::Delete { level: b, start: y }) => a == b && x == y,
+            _ => false,
+        };
+        deletes.dedup_by(is_same);
+        deletes
+    }
+
+    /// The deletion of the guards that begin at a key, from level 1 down to this one. None if a running
+    /// merge claims one of them, or one that would join it.
+    pub(super) fn delete_upto(
+        &self,
+        order: &KeyOrder,
+        deepest: u32,
+        start: &Bytes,
+        busy: &Busy,
+    ) -> Vec<Move> {
+        let levels = self.levels.iter().take(deepest as usize);
+        let with_before = |level: &Level| {
+            let guard = guard_at(order, level, start)?;
+            let begins = guard.span.start.as_ref() == Some(start);
+            Some((guard.clone(), guard_before(order, level, start)?.id)).filter(|_| begins)
+        };
+        let guards: Vec<(Arc<Guard>, u64)> = levels.filter_map(with_before).collect();
+        if !guards.iter().all(|(guard, before)| busy.is_free(guard.id) && busy.is_free(*before)) {
+            return Vec::new();
+        }
+        guards.iter().map(|(guard, _)| Move::Delete { level: guard.level, start: start.clone() }).collect()
     }
 
     /// The next job that brings runs of a guard to the level below, if running merges admit it. The
@@ -325,9 +347,11 @@ impl Levels {
             if busy.is_taken_from(guard.id) { 0 } else { oldest_first.take_while(may_sink).count() };
         if sinking > 0 {
             let moves = std::iter::repeat_n(Move::Sink { group: guard.id }, sinking).collect();
-            return Some(Job { pieces: Vec::new(), moves });
+            return Some(Job::of_moves(moves));
         }
-        admitted(busy, self.merge_down(order, guard)?)
+        let mut job = Job::of_pieces(vec![self.merge_down(order, guard)?]);
+        self.commit(order, guard.level + 1, &mut job, busy);
+        busy.admits(&job.claim(false)).then_some(job)
     }
 
     /// The merge of a guard into the level below: a fragment for each guard there. If the last level
@@ -359,6 +383,7 @@ impl Levels {
         let last = within(self.last());
         let all = |guard: &Arc<Guard>| (guard.id, 0..guard.runs.len());
         let mut taken: Vec<(u64, Range<usize>)> = guards.iter().map(all).collect();
+        let is_divided = |bytes| rules.hashed.is_none() && bytes > 2 * rules.table_bytes;
         let piece = |guard: &Arc<Guard>| {
             let part = |run: &Run| {
                 let span = run.span.intersect(order, &guard.span)?;
@@ -372,7 +397,7 @@ impl Levels {
                 // The first piece takes everything: the guards are changed after all are merged.
                 taken: std::mem::take(&mut taken),
                 bottom: Bottom::Reached,
-                cuts: Cuts::Near(if bytes > 2 * rules.table_bytes { rules.table_bytes } else { WHOLE }),
+                cuts: Cuts::Near(if is_divided(bytes) { rules.table_bytes } else { WHOLE }),
                 groups: vec![guard.id],
             }
         };
@@ -382,12 +407,12 @@ impl Levels {
     /// The merge of logs into the guards of level 1: a fragment for each guard that they have keys
     /// of, or range deletes, above its tables. An only level that is empty is rewritten instead: its
     /// guards are to be cut.
-    pub fn append_fragments(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job {
+    pub fn append_fragments(&self, order: &KeyOrder, rules: &Rules, logs: &Logs, busy: &Busy) -> Job {
         let bottom = Bottom::Deeper;
         canary!(DELETES_DROPPED_ABOVE => let bottom = Bottom::Reached);
         let mut pieces: Vec<Piece> = Vec::new();
         for guard in self.levels.first().into_iter().flatten() {
-            let is_only = self.levels.len() == 1 && guard.runs.is_empty();
+            let is_only = self.levels.len() == 1 && guard.runs.is_empty() && rules.hashed.is_none();
             if is_only {
                 pieces.extend(self.column(order, rules, guard, logs.bytes));
                 continue;
@@ -408,6 +433,8 @@ impl Levels {
                 }),
             }
         }
-        Job { pieces, moves: Vec::new() }
+        let mut job = Job::of_pieces(pieces);
+        self.commit(order, 1, &mut job, busy);
+        job
     }
 }

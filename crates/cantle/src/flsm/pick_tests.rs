@@ -17,19 +17,20 @@ use crate::vfs::MemVfs;
 use bytes::Bytes;
 use std::fmt::Write;
 
-const RULES: Rules = Rules {
+pub const RULES: Rules = Rules {
     table_bytes: 100,
     runs_max: 3,
     level0_bytes: 20,
     space_amplification: 1.5,
     seek_compaction: None,
     level_percent: None,
+    hashed: None,
     oldest_snapshot: u64::MAX,
 };
 
 /// Levels from a text: a line for each level, with the start of each guard and the lengths of
 /// its runs, newest first.
-fn levels(text: &str) -> Levels {
+pub fn levels(text: &str) -> Levels {
     let vfs: Arc<dyn crate::vfs::Vfs> = Arc::new(MemVfs::new());
     let env = log_env(&vfs, 1);
     let files: &Arc<Files> = &env.files;
@@ -70,12 +71,12 @@ fn levels(text: &str) -> Levels {
     Levels::open(&KeyOrder::Bytewise, &groups, &mut run).unwrap()
 }
 
-fn text_of(key: Option<&Bytes>) -> String {
+pub fn text_of(key: Option<&Bytes>) -> String {
     key.map_or("-".into(), |key| String::from_utf8(key.to_vec()).unwrap())
 }
 
 /// A job as text: the span of each piece, its runs, the bottom, and the output's places.
-fn told(job: Option<Job>) -> String {
+pub fn told(job: Option<Job>) -> String {
     let Some(job) = job else { return "nothing".into() };
     let mut text = String::new();
     for piece in &job.pieces {
@@ -189,7 +190,11 @@ fn a_guard_that_was_sought_often_is_merged_if_seeks_are_counted() {
     assert_eq!(picked(&found), "nothing", "a single table reads as fast as it may");
     Shape::sought(&found, &KeyOrder::Bytewise, Some(b"n"));
     assert_eq!(picked(&found), "m..t [90,9] Reached whole into [5]");
-    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default())), "nothing", "the rule is off by default");
+    assert_eq!(
+        told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default())),
+        "nothing",
+        "the rule is off by default"
+    );
 }
 
 /// PebblesDB §4.2.
@@ -200,7 +205,11 @@ fn a_level_that_is_a_quarter_of_the_next_one_is_merged_down_if_that_is_asked_for
     assert_eq!(found, [None, None, None, None, Some(0), Some(1), Some(1), Some(0)]);
     assert_eq!([49, 50].map(|bytes| outgrown(&[bytes, 100], 50)), [None, Some(0)]);
     let picked = |text: &str, percent| {
-        told(levels(text).pick_job(&KeyOrder::Bytewise, &Rules { level_percent: percent, ..RULES }, &Busy::default()))
+        told(levels(text).pick_job(
+            &KeyOrder::Bytewise,
+            &Rules { level_percent: percent, ..RULES },
+            &Busy::default(),
+        ))
     };
     let two = "-[9] g[70] t[20]\n -[90] c[90] g[90] k[90] t[90] w[90]";
     assert_eq!(picked(two, None), "nothing");
@@ -247,7 +256,7 @@ fn a_run_apart_from_all_others_becomes_a_guard() {
         let run = Run { span: Span { start: key(start), end: key(end) }.into(), ..run.clone() };
         let apart = Shape::take_apart(&found, &KeyOrder::Bytewise, &run, &Busy::default());
         let Some(Apart { moves, upto }) = apart else { return "nothing".into() };
-        let moves = told(Some(Job { pieces: Vec::new(), moves }));
+        let moves = told(Some(Job::of_moves(moves)));
         upto.map_or(moves.clone(), |key| format!("{moves}, {} keys are shared", text_of(Some(&key))))
     };
     let two = "-[9:a-b] g[]\n -[90:a-e] g[90:g-h,90:p-q] t[90:t-u]";
@@ -324,7 +333,12 @@ fn levels_are_added_and_removed_with_the_data() {
 #[test]
 fn logs_become_fragments_of_the_guards_of_level_1() {
     let merged = |text: &str| {
-        told(Some(levels(text).append_fragments(&KeyOrder::Bytewise, &RULES, &Logs { bytes: 900 })))
+        told(Some(levels(text).append_fragments(
+            &KeyOrder::Bytewise,
+            &RULES,
+            &Logs { bytes: 900 },
+            &Busy::default(),
+        )))
     };
     assert_eq!(merged("-[]"), "-..- [] Reached near 100 into [1]");
     assert_eq!(merged("-[5] m[5] t[]"), "-..t [] Deeper at m into [1, 2]\nt..- [] Reached near 100 into [3]");

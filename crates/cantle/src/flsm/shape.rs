@@ -75,8 +75,8 @@ impl Shape for Levels {
         self.pick_job(order, rules, busy)
     }
 
-    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job {
-        self.append_fragments(order, rules, logs)
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs, busy: &Busy) -> Job {
+        self.append_fragments(order, rules, logs, busy)
     }
 
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job> {
@@ -92,7 +92,7 @@ impl Shape for Levels {
             self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is_unsorted))
         };
         let top = tops.find(is_unsorted)?;
-        Some(Job { pieces: self.column(order, rules, top, 0), moves: Vec::new() })
+        Some(Job::of_pieces(self.column(order, rules, top, 0)))
     }
 
     /// It becomes a guard of the last level, or a part of the one that has its first key. A run there
@@ -136,6 +136,7 @@ impl Shape for Levels {
             changing.apply_piece(piece, outcome);
         }
         job.moves.iter().for_each(|change| changing.apply_move(change));
+        changing.choose(outcomes.iter().flat_map(|outcome| &outcome.chosen));
         changing.finish()
     }
 
@@ -158,7 +159,10 @@ fn run_of(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
 impl Changing<'_> {
     fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome) {
         for (id, taken) in &piece.taken {
-            let Some((level, place)) = self.place_of(*id) else { continue };
+            let Some((level, place)) = self.place_of(*id) else {
+                self.missed = Some(*id);
+                continue;
+            };
             let guard = self.levels.levels[level][place].clone();
             let newest_first = guard.runs.iter().zip((0..guard.runs.len()).rev());
             let left = newest_first.filter(|(_, age)| !taken.contains(age));
@@ -169,7 +173,10 @@ impl Changing<'_> {
         self.drop_covered(piece, &outcome.deleted);
         let placed = &outcome.placed;
         for (number, &id) in piece.groups.iter().enumerate() {
-            let Some((level, place)) = self.place_of(id) else { continue };
+            let Some((level, place)) = self.place_of(id) else {
+                self.missed = Some(id);
+                continue;
+            };
             let guard = self.levels.levels[level][place].clone();
             let own: Vec<&Placed> = match piece.cuts {
                 Cuts::Near(_) => placed.iter().collect(),
@@ -178,11 +185,17 @@ impl Changing<'_> {
             if own.is_empty() {
                 continue;
             }
+            // A part of the guard, if this job divides it.
+            let part = match piece.cuts {
+                Cuts::Near(_) => None,
+                Cuts::At(_) => guard.span.intersect(self.order, &piece.span_of(number..number + 1)),
+            };
+            let part = part.as_ref().unwrap_or(&guard.span);
             let starts: Vec<Bytes> =
                 own.iter().skip(1).filter_map(|placed| placed.output.start.clone()).collect();
             let guards = match starts.is_empty() || !guard.runs.is_empty() {
                 true => {
-                    let new = own.iter().map(|placed| run_of(self.order, placed, &guard.span));
+                    let new = own.iter().map(|placed| run_of(self.order, placed, part));
                     vec![guard.with_runs(new.chain(guard.runs.iter().cloned()).collect())]
                 }
                 false => self.divide(&guard, &starts, &own),

@@ -77,7 +77,12 @@ pub fn assert_is(db: &Db, model: &Model, what: &str) {
 
 #[test]
 fn a_keyspace_is_what_was_written_to_it_through_rotations_and_merges() {
-    for seed in 0..4 {
+    write_and_compare(&open, 0..4);
+}
+
+/// Random writes, snapshots, kills and merges, beside a list of what was written.
+pub fn write_and_compare(open: &dyn Fn(&MemVfs) -> Db, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         let mut rng = Rng::new(seed);
         let mut below = move |bound: u64| rng.below(bound);
         let mut disk = MemVfs::new();

@@ -3,6 +3,7 @@
 use super::kind::LayoutKind;
 use super::options::{bytes, parse, unknown};
 use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
 use std::ops::RangeInclusive;
 
 /// Options of the layout `flsm` (PebblesDB). All take effect at each opening; tables and guards that
@@ -14,6 +15,8 @@ pub struct FlsmOptions {
     pub(crate) max_sstables_per_guard: u32,
     pub(crate) seek_compaction: Option<u32>,
     pub(crate) level_percent: Option<u32>,
+    pub(crate) top_level_bits: Option<u32>,
+    pub(crate) bit_decrement: u32,
 }
 
 impl Default for FlsmOptions {
@@ -24,18 +27,29 @@ impl Default for FlsmOptions {
             max_sstables_per_guard: 6,
             seek_compaction: None,
             level_percent: None,
+            top_level_bits: None,
+            bit_decrement: 2,
         }
     }
 }
 
 impl FlsmOptions {
-    const NAMES: &[&str] =
-        &["generation_bytes", "guard_bytes", "max_sstables_per_guard", "seek_compaction", "level_percent"];
+    const NAMES: &[&str] = &[
+        "generation_bytes",
+        "guard_bytes",
+        "max_sstables_per_guard",
+        "seek_compaction",
+        "level_percent",
+        "top_level_bits",
+        "bit_decrement",
+    ];
     const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const MAX_SSTABLES_PER_GUARD: RangeInclusive<u32> = 1..=64;
     const SEEK_COMPACTION: RangeInclusive<u32> = 1..=1_000_000;
     const LEVEL_PERCENT: RangeInclusive<u32> = 1..=100;
+    const TOP_LEVEL_BITS: RangeInclusive<u32> = 1..=48;
+    const BIT_DECREMENT: RangeInclusive<u32> = 0..=16;
 
     /// The defaults.
     pub fn new() -> Self {
@@ -85,6 +99,25 @@ impl FlsmOptions {
         self
     }
 
+    /// Chooses guards by the hash of keys, as published, in place of from the data (PebblesDB §3.2): a key
+    /// begins a guard of level 1 if this number of the lowest bits of its hash are set; 1 to 48. Default:
+    /// off. The paper has 27, and asks for more beyond 100 million keys (§4.5). More bits make fewer and
+    /// longer guards. No guard is divided or joined by its size then, logs in key order are merged like
+    /// others, and guards are deleted only when all their data is. It takes effect for the guards that
+    /// later merges make. A keyspace whose comparator takes different bytes for equal keys cannot have it.
+    pub fn top_level_bits(mut self, bits: u32) -> Self {
+        self.top_level_bits = Some(bits);
+        self
+    }
+
+    /// The number of bits fewer that the hash of a key needs for each deeper level; 0 to 16. Default: 2,
+    /// as published (PebblesDB §4.5). A greater number makes more guards of deeper levels. No effect
+    /// without [`top_level_bits`](Self::top_level_bits).
+    pub fn bit_decrement(mut self, bits: u32) -> Self {
+        self.bit_decrement = bits;
+        self
+    }
+
     /// The length in bytes at which a log is full; `None` if it follows from the memory budget.
     pub fn get_generation_bytes(&self) -> Option<u64> {
         self.generation_bytes
@@ -112,6 +145,29 @@ impl FlsmOptions {
         self.level_percent
     }
 
+    /// The number of bits of a key's hash that must be set for a guard of level 1; `None` if guards are
+    /// chosen from the data.
+    pub fn get_top_level_bits(&self) -> Option<u32> {
+        self.top_level_bits
+    }
+
+    /// The number of bits fewer for each deeper level.
+    pub fn get_bit_decrement(&self) -> u32 {
+        self.bit_decrement
+    }
+
+    /// Refuses an order of keys in which these options cannot work.
+    pub(super) fn check_order(&self, order: &KeyOrder) -> Result<()> {
+        match self.top_level_bits {
+            Some(bits) if !order.hashable() => Err(Error::InvalidArgument(format!(
+                "top_level_bits={bits} chooses guards by the hash of keys, but for the comparator {:?} equal keys may \
+                 have different bytes and so different hashes: leave the option out, and guards are chosen from the data",
+                order.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "generation_bytes" => self.generation_bytes = Some(bytes(name, value)?),
@@ -119,6 +175,8 @@ impl FlsmOptions {
             "max_sstables_per_guard" => self.max_sstables_per_guard = parse(name, value)?,
             "seek_compaction" => self.seek_compaction = Some(parse(name, value)?),
             "level_percent" => self.level_percent = Some(parse(name, value)?),
+            "top_level_bits" => self.top_level_bits = Some(parse(name, value)?),
+            "bit_decrement" => self.bit_decrement = parse(name, value)?,
             _ => return Err(unknown(LayoutKind::Flsm, name, Self::NAMES)),
         }
         Ok(())
@@ -144,6 +202,12 @@ impl FlsmOptions {
         if let Some(percent) = self.level_percent.filter(|percent| !Self::LEVEL_PERCENT.contains(percent)) {
             return invalid(format!("level_percent of {percent} is outside 1 to 100"));
         }
+        if let Some(bits) = self.top_level_bits.filter(|bits| !Self::TOP_LEVEL_BITS.contains(bits)) {
+            return invalid(format!("top_level_bits of {bits} are outside 1 to 48"));
+        }
+        if !Self::BIT_DECREMENT.contains(&self.bit_decrement) {
+            return invalid(format!("bit_decrement of {} is outside 0 to 16", self.bit_decrement));
+        }
         Ok(())
     }
 }
@@ -159,7 +223,8 @@ mod tests {
         let options = FlsmOptions::new().generation_bytes(1 << 20).guard_bytes(2 << 20);
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.max_sstables_per_guard(3).into());
         let options = FlsmOptions::new().seek_compaction(10).level_percent(25);
-        let text = "flsm:seek_compaction=10,level_percent=25";
+        let options = options.top_level_bits(27).bit_decrement(3);
+        let text = "flsm:seek_compaction=10,level_percent=25,top_level_bits=27,bit_decrement=3";
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.into());
         assert_eq!("flsm".parse::<LayoutOptions>().unwrap(), FlsmOptions::new().into());
     }
@@ -169,12 +234,14 @@ mod tests {
         let seen = |options: &FlsmOptions| {
             let sizes = (options.get_generation_bytes(), options.get_guard_bytes());
             let reads = (options.get_seek_compaction(), options.get_level_percent());
-            (sizes, options.get_max_sstables_per_guard(), reads)
+            let bits = (options.get_top_level_bits(), options.get_bit_decrement());
+            (sizes, options.get_max_sstables_per_guard(), reads, bits)
         };
-        assert_eq!(seen(&FlsmOptions::new()), ((None, 16 << 20), 6, (None, None)));
+        assert_eq!(seen(&FlsmOptions::new()), ((None, 16 << 20), 6, (None, None), (None, 2)));
         let set = FlsmOptions::new().generation_bytes(1 << 20).guard_bytes(2 << 20).max_sstables_per_guard(3);
-        let set = set.seek_compaction(10).level_percent(25);
-        assert_eq!(seen(&set), ((Some(1 << 20), 2 << 20), 3, (Some(10), Some(25))));
+        let set = set.seek_compaction(10).level_percent(25).top_level_bits(20).bit_decrement(1);
+        let expected = ((Some(1 << 20), 2 << 20), 3, (Some(10), Some(25)), (Some(20), 1));
+        assert_eq!(seen(&set), expected);
     }
 
     #[test]
@@ -220,6 +287,9 @@ mod tests {
             ("flsm:max_sstables_per_guard=65", "max_sstables_per_guard of 65 is outside 1 to 64"),
             ("flsm:seek_compaction=0", "seek_compaction of 0 is outside 1 to 1,000,000"),
             ("flsm:level_percent=101", "level_percent of 101 is outside 1 to 100"),
+            ("flsm:top_level_bits=0", "top_level_bits of 0 are outside 1 to 48"),
+            ("flsm:top_level_bits=49", "top_level_bits of 49 are outside 1 to 48"),
+            ("flsm:bit_decrement=17", "bit_decrement of 17 is outside 0 to 16"),
         ] {
             let options: LayoutOptions = text.parse().unwrap();
             assert!(options.check().unwrap_err().to_string().contains(told), "{text}");

@@ -4,6 +4,7 @@ pub use super::flsm_options::FlsmOptions;
 use super::kind::LayoutKind;
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
+use crate::types::order::KeyOrder;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -45,6 +46,16 @@ impl LayoutOptions {
         match self {
             Self::Chunk(options) => options.check(),
             Self::Flsm(options) => options.check(),
+            #[cfg(feature = "labs")]
+            Self::Tiny => Ok(()),
+        }
+    }
+
+    /// Refuses an order of keys in which these options cannot work.
+    pub(crate) fn check_order(&self, order: &KeyOrder) -> Result<()> {
+        match self {
+            Self::Flsm(options) => options.check_order(order),
+            Self::Chunk(_) => Ok(()),
             #[cfg(feature = "labs")]
             Self::Tiny => Ok(()),
         }

@@ -28,7 +28,10 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn log_apart(&self, view: &View<S>, ripe: &[Run], busy: &Busy) -> Option<(Run, Vec<Move>)> {
         let log = ripe.last()?;
         let is_short = log.bytes() < self.limits().generation_bytes / SHORT_FRACTION;
-        if is_short || busy.has_logs() || self.env.options().compression != Compression::None {
+        // A log that is adopted is not merged, so no guard would be chosen among its keys.
+        let is_hashed = self.limits().rules.hashed.is_some();
+        let is_compressed = self.env.options().compression != Compression::None;
+        if is_short || is_hashed || is_compressed || busy.has_logs() {
             return None;
         }
         let segment = log.log()?;
@@ -65,7 +68,7 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn adopt_logs(&self, trigger: Trigger) -> Result<bool> {
         let adopt = |view: &View<S>, busy: &Busy| {
             let (log, moves) = self.log_apart(view, &self.ripe_logs(view), busy)?;
-            Some(Planned { logs: vec![log], job: Job { pieces: Vec::new(), moves } })
+            Some(Planned { logs: vec![log], job: Job::of_moves(moves) })
         };
         let mut has_adopted = false;
         while self.run_next(adopt, trigger)? {

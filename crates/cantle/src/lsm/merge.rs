@@ -48,11 +48,11 @@ impl<S: Shape> Lsm<S> {
     /// way of maintenance.
     pub fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
         let has_adopted = self.adopt_logs(trigger)?;
-        let merge = |view: &View<S>, _: &Busy| {
+        let merge = |view: &View<S>, busy: &Busy| {
             let logs = self.ripe_logs(view);
             canary!(LOG_LEFT_OUT => let logs = [logs.get(..1).unwrap_or_default(), logs.get(2..).unwrap_or_default()].concat());
             let bytes = logs.iter().map(Run::bytes).sum();
-            let job = view.shape.take_logs(&self.env.order, &self.rules(), &Logs { bytes });
+            let job = view.shape.take_logs(&self.env.order, &self.rules(), &Logs { bytes }, busy);
             (!logs.is_empty()).then_some(Planned { logs, job })
         };
         Ok(self.run_next(merge, trigger)? || has_adopted)
@@ -226,7 +226,8 @@ impl<S: Shape> Lsm<S> {
             ..now.clone()
         }));
         let change = view.shape.after(order, job, &written.pieces);
-        let fault = change.shape.fault(order);
+        let missed = change.missed.map(|id| format!("group {id} of a merge is gone"));
+        let fault = missed.or_else(|| change.shape.fault(order));
         // A comparator that has failed may have placed tables anywhere.
         order.check()?;
         if let Some(fault) = fault {

@@ -42,6 +42,7 @@ pub mod busy;
 #[cfg(test)]
 mod busy_tests;
 pub mod generation;
+pub mod hashed;
 mod hidden;
 pub mod keyspace;
 pub mod layout;

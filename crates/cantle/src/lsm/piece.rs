@@ -1,5 +1,6 @@
 //! The output of one piece of a merge.
 
+use super::hashed::Met;
 use super::hidden::Sample;
 use super::keyspace::Lsm;
 use super::merge::{Trigger, Written};
@@ -14,6 +15,7 @@ use crate::run::stack::RunStack;
 use crate::run::writer::{KeptEntry, Output};
 use crate::substrate::Grant;
 use crate::table::DeletedRange;
+use crate::types::entry::Kind;
 use crate::types::error::Result;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -24,7 +26,7 @@ const UNCUT_BYTES: u64 = 1 << 60;
 
 impl Piece {
     /// The keys of some of its groups; of all of them if the cuts are not given.
-    fn span_of(&self, groups: Range<usize>) -> Span {
+    pub fn span_of(&self, groups: Range<usize>) -> Span {
         let Cuts::At(starts) = &self.cuts else { return self.span.clone() };
         let start = groups.start.checked_sub(1).and_then(|before| starts.get(before));
         let end = groups.end.checked_sub(1).and_then(|last| starts.get(last));
@@ -73,6 +75,8 @@ impl<S: Shape> Lsm<S> {
             Cuts::At(starts) => (UNCUT_BYTES, &starts[..]),
         };
         merged.cursor.seek_to_first()?;
+        let levels = view.shape.groups().map(|group| group.level).max().unwrap_or(0);
+        let mut met = Met::new(self.limits().rules.hashed, levels);
         let mut next_kept = |group: usize| -> Result<Option<Vec<KeptEntry>>> {
             while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
                 if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
@@ -80,7 +84,10 @@ impl<S: Shape> Lsm<S> {
                 }
                 self.check_wanted(trigger)?;
                 let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
-                if !kept.is_empty() {
+                if let Some(newest) = kept.first() {
+                    if met.is_on() && newest.kind == Kind::Put {
+                        met.meet(&newest.key);
+                    }
                     return Ok(Some(kept));
                 }
             }
@@ -108,7 +115,7 @@ impl<S: Shape> Lsm<S> {
         writing.write_bare(bare..starts.len() + 1, grant)?;
         env.order.check()?;
         let placed = writing.written.pieces.pop().unwrap_or_default().placed;
-        Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted) })
+        Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted), chosen: met.chosen })
     }
 }
 

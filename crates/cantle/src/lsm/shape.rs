@@ -2,6 +2,7 @@
 //! merges. Pure functions from state to choice, so that tests compare them with golden text.
 
 use super::busy::{Busy, Claim};
+use super::hashed::{Chosen, HashedGuards};
 use super::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::retain::Bottom;
@@ -43,7 +44,7 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// The next change of tables that is due and that running merges admit, if there is one.
     fn pick(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job>;
     /// The merge of logs into the shape.
-    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs) -> Job;
+    fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs, busy: &Busy) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one.
     fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job>;
     /// The changes that take up a sorted run which is newer than all of the shape's, and has no key
@@ -74,6 +75,8 @@ pub struct Rules {
     /// A level is merged down when it has this part of the bytes of the next one, in percent
     /// (PebblesDB §4.2).
     pub level_percent: Option<u32>,
+    /// Guards are chosen by the hash of keys; `None` chooses them from the data.
+    pub hashed: Option<HashedGuards>,
     /// The oldest version that an open snapshot reads. An entry that only older snapshots saw can go.
     pub oldest_snapshot: u64,
 }
@@ -114,6 +117,8 @@ pub struct Job {
     pub pieces: Vec<Piece>,
     /// Changes that move no data, made after the pieces.
     pub moves: Vec<Move>,
+    /// The groups that these change, if there are pieces.
+    pub changed: Vec<u64>,
 }
 
 /// A part of a merge, which is merged by itself.
@@ -127,15 +132,26 @@ pub struct Piece {
     pub bottom: Bottom,
     pub cuts: Cuts,
     /// The numbers of the groups that the output belongs to, in the order of keys. A table of the
-    /// output comes above the runs that are left in its group.
+    /// output comes above the runs that are left in its group. A group that the job divides is named
+    /// for each of its parts.
     pub groups: Vec<u64>,
 }
 
 impl Job {
-    /// The groups that its merges change.
+    pub fn of_pieces(pieces: Vec<Piece>) -> Self {
+        Self { pieces, ..Self::default() }
+    }
+
+    pub fn of_moves(moves: Vec<Move>) -> Self {
+        Self { moves, ..Self::default() }
+    }
+
+    /// The groups that it changes.
     pub fn claim(&self, logs: bool) -> Claim {
-        let from = self.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect();
-        let into = self.pieces.iter().flat_map(|piece| &piece.groups).copied().collect();
+        let from = self.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| id);
+        let into = self.pieces.iter().flat_map(|piece| &piece.groups);
+        let [from, into] = [from.collect::<Vec<_>>(), into.collect()]
+            .map(|groups| groups.into_iter().chain(&self.changed).copied().collect::<Vec<u64>>());
         Claim { from, into, logs }
     }
 }
@@ -184,6 +200,8 @@ pub struct Outcome {
     pub placed: Vec<Placed>,
     /// The ranges that were deleted in the piece: older runs have nothing there that is newer.
     pub deleted: Vec<DeletedRange>,
+    /// Keys of the piece that begin guards by their hash, ascending.
+    pub chosen: Vec<Chosen>,
 }
 
 /// A table of a piece's output.
@@ -201,4 +219,7 @@ pub struct Change<S> {
     pub removed: Vec<(u64, Vec<Run>)>,
     /// The groups that come, with their runs.
     pub added: Vec<(GroupRecord, Vec<Run>)>,
+    /// The number of a group that the job names and that is gone, if there is one: what belongs into it
+    /// would be lost.
+    pub missed: Option<u64>,
 }

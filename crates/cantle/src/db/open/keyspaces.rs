@@ -144,6 +144,7 @@ impl Store {
                 Existing::AsItIs => {}
                 Existing::With(options) => {
                     check_fixed(&found.edit(Vec::new()), &options)?;
+                    options.layout.as_ref().map_or(Ok(()), |layout| layout.check_order(&found.order))?;
                     if name != DEFAULT_KEYSPACE {
                         found.layout.set_options(options.settings(found.kind));
                     }
