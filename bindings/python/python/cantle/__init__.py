@@ -172,7 +172,11 @@ def open(
         Rust library documents them. Options of "flsm" (PebblesDB): generation_bytes, the length at
         which a log is full, by default a 24th of the memory budget, from 1MiB to 16MiB;
         guard_bytes, the target length of tables and guards of the last level, default 16MiB;
-        max_sstables_per_guard, the tables of a guard before some are merged, 1 to 64, default 6.
+        max_sstables_per_guard, the tables of a guard before some are merged, 1 to 64, by default
+        1 to 12 for each guard by its own reads and writes; seek_compaction, a number of seeks
+        without a write after which a guard is merged, default off; level_percent, the part of the
+        next level at which a level is merged down, default off; top_level_bits and bit_decrement,
+        which choose guards by the hash of keys as PebblesDB does, default off and 2.
     comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or the
         order of an existing keyspace.
     compression: "none" (default), "lz4" or "zstd". compression_level: of Zstandard, 1 to 22,

@@ -1,6 +1,7 @@
 //! The layout's entry in the list of layouts.
 
-use super::levels::Levels;
+use super::levels::{Guard, Levels};
+use super::tally::RUNS_MOST;
 use crate::layout::Layout;
 use crate::layout::factory::{LayoutFactory, OpenKeyspace};
 use crate::layout::kind::LayoutKind;
@@ -61,7 +62,8 @@ impl Named for Levels {
         let generation_bytes = own.generation_bytes.unwrap_or(by_budget);
         let rules = Rules {
             table_bytes: own.guard_bytes,
-            runs_max: own.max_sstables_per_guard as usize,
+            runs_max: own.max_sstables_per_guard.map_or(RUNS_MOST, |tables| tables as usize),
+            is_tuned: own.max_sstables_per_guard.is_none(),
             level0_bytes: GENERATIONS * generation_bytes,
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
             seek_compaction: own.seek_compaction,
@@ -78,6 +80,10 @@ impl Named for Levels {
         stats.layout = LayoutKind::Flsm;
         let view = lsm.view();
         let counters = lsm.counters.peek();
+        let rules = lsm.limits.load().rules;
+        let limit = |guard: &Arc<Guard>| guard.runs_max(&rules) as u64;
+        let mut limits: Vec<u64> = view.shape.guards().map(limit).collect();
+        limits.sort_unstable();
         let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
         stats.of_layout = LayoutStats::Flsm(FlsmStats {
             generation_bytes: lsm.generation_bytes(),
@@ -86,6 +92,9 @@ impl Named for Levels {
             levels: view.shape.levels.len() as u64,
             guards_empty: view.shape.guards().filter(|guard| guard.runs.is_empty()).count() as u64,
             guard_tables_most: lsm.runs_most(&view) as u64,
+            guard_limit_least: limits.first().copied().unwrap_or(0),
+            guard_limit_median: limits.get(limits.len() / 2).copied().unwrap_or(0),
+            guard_limit_most: limits.last().copied().unwrap_or(0),
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
             merges_at_once: lsm.merges_at_once(),

@@ -72,6 +72,15 @@ pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span)
     level.get(from..to).unwrap_or_default()
 }
 
+/// Number of entries of a run, unless it is dropped.
+pub fn entries_of(run: &Run) -> u64 {
+    match &run.source {
+        _ if run.dropped.is_some() => 0,
+        Source::Table(table) => table.entries,
+        Source::Log(log) => log.puts.load(Relaxed),
+    }
+}
+
 impl Guard {
     pub fn new(id: u64, level: u32, span: Span, runs: Vec<Run>) -> Self {
         Self { id, level, span, runs, tally: Tally::default() }
@@ -79,12 +88,7 @@ impl Guard {
 
     /// Number of entries of its tables that are not dropped.
     pub fn entries(&self) -> u64 {
-        let entries = |run: &Run| match &run.source {
-            _ if run.dropped.is_some() => 0,
-            Source::Table(table) => table.entries,
-            Source::Log(log) => log.puts.load(Relaxed),
-        };
-        self.runs.iter().map(entries).sum()
+        self.runs.iter().map(entries_of).sum()
     }
 
     fn record(&self) -> GroupRecord {
@@ -276,6 +280,7 @@ impl<'a> Changing<'a> {
         };
         let removed = before.values().filter(|guard| !is_same(guard, &after));
         let added = after.values().filter(|guard| !is_same(guard, &before));
+        added.clone().for_each(|guard| guard.tally.settle());
         Change {
             removed: removed.map(|guard| (guard.id, guard.runs.clone())).collect(),
             added: added.map(|guard| (guard.record(), guard.runs.clone())).collect(),

@@ -175,7 +175,8 @@ fn a_comparator_that_fails_late_in_a_merge_is_an_error() {
 
 #[test]
 fn guards_are_merged_while_level_0_is_always_due() {
-    let db = open(Arc::new(MemVfs::new()), "flsm: generation_bytes=16 KiB, guard_bytes=256 KiB");
+    let layout = "flsm: generation_bytes=16 KiB, guard_bytes=256 KiB, max_sstables_per_guard=6";
+    let db = open(Arc::new(MemVfs::new()), layout);
     let mut most = 0;
     for number in 0..60_000u64 {
         let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -28,7 +28,7 @@ const ALIKE: u64 = 2;
 const REWRITE_RATIO: u64 = 25;
 /// Cost of rewriting an entry, in entries that a scan passes over. When reads have cost a guard as much
 /// as a merge would, it is merged. PebblesDB §4.2 merges after ten seeks without a write.
-const REWRITE_COST: u64 = 4;
+pub const REWRITE_COST: u64 = 4;
 /// A guard of the last level is divided from this many target lengths on.
 const DIVIDE_FROM: u64 = 3;
 /// The least part of a guard that is freed by a merge for space.
@@ -72,6 +72,11 @@ pub fn outgrown(level_bytes: &[u64], percent: u32) -> Option<usize> {
 }
 
 impl Guard {
+    /// Number of runs that it may have before some of them are merged.
+    pub fn runs_max(&self, rules: &Rules) -> usize {
+        if rules.is_tuned { self.tally.runs().min(rules.runs_max) } else { rules.runs_max }
+    }
+
     /// The merge of the newest `count` runs within the last level.
     pub(super) fn merge(&self, count: usize, rules: &Rules) -> Piece {
         let is_whole = count == self.runs.len();
@@ -126,8 +131,10 @@ impl Levels {
         let (last, above) = self.levels.split_last()?;
         let down = |guard: &Arc<Guard>| self.empty(order, guard, busy);
         let within = |guard: &Arc<Guard>, count| admitted(busy, guard.merge(count, rules));
-        let is_crowded =
-            |guard: &&Arc<Guard>| guard.runs.len() > rules.runs_max && guard.depth(order) > rules.runs_max;
+        let is_crowded = |guard: &&Arc<Guard>| {
+            let runs_max = guard.runs_max(rules);
+            guard.runs.len() > runs_max && guard.depth(order) > runs_max
+        };
         let crowded = |level: &Level| {
             let mut crowded: Vec<Arc<Guard>> = level.iter().filter(is_crowded).cloned().collect();
             crowded.sort_by_key(|guard| Reverse(guard.runs.len()));

@@ -20,6 +20,7 @@ use std::fmt::Write;
 pub const RULES: Rules = Rules {
     table_bytes: 100,
     runs_max: 3,
+    is_tuned: false,
     level0_bytes: 20,
     space_amplification: 1.5,
     seek_compaction: None,
@@ -151,6 +152,46 @@ fn the_guard_with_too_many_runs_is_merged() {
 fn a_guard_above_the_last_level_is_merged_down() {
     let two = "-[1] g[9,9,9,9] t[1]\n -[90] c[90] g[90] k[90] p[90] t[90]";
     assert_eq!(picked(two), "g..t [9,9,9,9] Deeper at k,p into [6, 7, 8]");
+}
+
+/// PebblesDB §3.5 with a number for each guard.
+#[test]
+fn a_guard_that_is_read_is_merged_sooner_than_one_that_is_written() {
+    let tuned = Rules { runs_max: 12, is_tuned: true, ..RULES };
+    let seven = "9,9,9,9,9,9,9";
+    let after = |seeks: usize, writes: u64| {
+        let found = levels(&format!("-[{seven}] m[{seven}]\n -[90] c[90] m[90] t[90]"));
+        (0..seeks).for_each(|_| Shape::owe(&found, &KeyOrder::Bytewise, Some(b"n"), 0));
+        for guard in &found.levels[0] {
+            guard.tally.bring(writes);
+            guard.tally.settle();
+        }
+        found
+    };
+    let rules = Rules { seek_compaction: Some(10), ..tuned };
+    let picked = |found: &Levels, rules: &Rules| {
+        told(found.pick_job(&KeyOrder::Bytewise, rules)).split(" [").next().unwrap().to_owned()
+    };
+    assert_eq!(picked(&after(0, 0), &rules), "m..-", "a new guard may have 6 runs");
+    assert_eq!(picked(&after(0, 2000), &rules), "nothing", "12");
+    let found = after(2000, 2000);
+    assert_eq!(found.levels[0].iter().map(|guard| guard.runs_max(&rules)).collect::<Vec<_>>(), [12, 3]);
+    assert_eq!(picked(&found, &rules), "m..-");
+    let few = Rules { runs_max: 4, ..rules };
+    assert_eq!(picked(&after(0, 2000), &few), "m..-", "no guard may have more");
+    let fixed = Rules { is_tuned: false, ..rules };
+    assert_eq!(picked(&found, &fixed), "nothing", "the user's number holds for all");
+    assert_eq!(picked(&after(100_000, 0), &Rules { runs_max: 1, ..fixed }), "m..-");
+}
+
+/// The first guard of the last level is read: it becomes one run.
+#[test]
+fn a_guard_of_the_last_level_that_is_read_has_one_run() {
+    let tuned = Rules { runs_max: 12, is_tuned: true, seek_compaction: Some(10), ..RULES };
+    let found = levels("-[9,90] m[9,90]");
+    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &tuned)), "nothing");
+    (0..2000).for_each(|_| Shape::owe(&found, &KeyOrder::Bytewise, Some(b"a"), 0));
+    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &tuned)), "-..m [9,90] Reached whole into [1]");
 }
 
 /// PebblesDB §4.2: seeks make merges.

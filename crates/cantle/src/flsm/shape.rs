@@ -1,6 +1,6 @@
 //! The levels as a shape of the engine: reading them, and the shape after a job.
 
-use super::levels::{Changing, Guard, Level, Levels, guard_at, guard_before, guards_within};
+use super::levels::{Changing, Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
 use crate::lsm::shape::{
     Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, Rules, Shape, Stretch,
@@ -14,11 +14,12 @@ use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 /// The part of a run that reaches into the one that is adopted next to it.
 const REACHING: f64 = 1.0 / 64.0;
 /// A seek of a run, in entries that a scan passes over: some 2 µs against some 0.2 µs.
-const RUN_COST: u64 = 10;
+pub const RUN_COST: u64 = 10;
 
 impl Shape for Levels {
     fn open(
@@ -55,7 +56,11 @@ impl Shape for Levels {
     fn owe(&self, order: &KeyOrder, key: Option<&[u8]>, entries: u64) {
         for level in &self.levels {
             let guard = key.map_or(level.first(), |key| guard_at(order, level, key));
-            let Some(guard) = guard.filter(|guard| !guard.runs.is_empty()) else { continue };
+            let Some(guard) = guard else { continue };
+            guard.tally.seek();
+            if guard.runs.is_empty() {
+                continue;
+            }
             let is_last = guard.level as usize == self.levels.len();
             let spare_runs = guard.depth(order) as u64 - u64::from(is_last);
             guard.tally.owe(entries + RUN_COST * spare_runs);
@@ -66,7 +71,7 @@ impl Shape for Levels {
         for level in &self.levels {
             let guard = key.map_or(level.first(), |key| guard_at(order, level, key));
             if let Some(guard) = guard.filter(|guard| self.may_sink(guard) || guard.depth(order) > 1) {
-                guard.tally.seek();
+                guard.tally.note_sought();
             }
         }
     }
@@ -132,8 +137,10 @@ impl Shape for Levels {
 
     fn after(&self, order: &KeyOrder, job: &Job, outcomes: &[Outcome]) -> Change<Self> {
         let mut changing = Changing::new(order, self);
+        let taken: HashSet<u64> =
+            job.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect();
         for (piece, outcome) in job.pieces.iter().zip(outcomes) {
-            changing.apply_piece(piece, outcome);
+            changing.apply_piece(piece, outcome, &taken);
         }
         job.moves.iter().for_each(|change| changing.apply_move(change));
         changing.choose(outcomes.iter().flat_map(|outcome| &outcome.chosen));
@@ -157,7 +164,8 @@ fn run_of(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
 }
 
 impl Changing<'_> {
-    fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome) {
+    /// `all_taken` has the groups that any piece takes runs of.
+    fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome, all_taken: &HashSet<u64>) {
         for (id, taken) in &piece.taken {
             let Some((level, place)) = self.place_of(*id) else {
                 self.missed = Some(*id);
@@ -185,6 +193,11 @@ impl Changing<'_> {
             if own.is_empty() {
                 continue;
             }
+            if !all_taken.contains(&id) {
+                let entries =
+                    |placed: &&Placed| placed.output.table.entries / placed.groups.len().max(1) as u64;
+                guard.tally.bring(own.iter().map(entries).sum());
+            }
             // A part of the guard, if this job divides it.
             let part = match piece.cuts {
                 Cuts::Near(_) => None,
@@ -209,9 +222,10 @@ impl Changing<'_> {
         let firsts = std::iter::once(guard.span.start.clone()).chain(starts.iter().cloned().map(Some));
         let ends = starts.iter().cloned().map(Some).chain([guard.span.end.clone()]);
         let spans = firsts.zip(ends).map(|(start, end)| Span { start, end });
+        let tally = guard.tally.part(1.0 / placed.len().max(1) as f64);
         let new = |(span, placed): (Span, &&Placed)| {
             let runs = vec![run_of(self.order, placed, &span)];
-            Guard::new(self.next_id(), guard.level, span, runs)
+            Guard { tally: tally.clone(), ..Guard::new(self.next_id(), guard.level, span, runs) }
         };
         spans.zip(placed).map(new).collect()
     }
@@ -233,7 +247,9 @@ impl Changing<'_> {
         let Some((level, place)) = self.place_at(level, key) else { return };
         let guard = &self.levels.levels[level][place];
         let runs = std::iter::once(run).chain(&guard.runs).cloned().collect();
-        self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
+        let guard = guard.with_runs(runs);
+        guard.tally.bring(entries_of(run));
+        self.splice(level, place..place + 1, vec![guard]);
     }
 
     fn sink(&mut self, id: u64) {
@@ -264,7 +280,10 @@ impl Changing<'_> {
                 Some(if is_whole { run.clone() } else { run.part(within, bytes) })
             };
             let runs = guard.runs.iter().filter_map(part).collect();
-            Guard::new(changing.next_id(), guard.level, span, runs)
+            Guard {
+                tally: guard.tally.part(share),
+                ..Guard::new(changing.next_id(), guard.level, span, runs)
+            }
         };
         let (lower, upper) = (
             Span { start: guard.span.start.clone(), end: Some(start.clone()) },
@@ -289,7 +308,8 @@ impl Changing<'_> {
         }
         let span = Span { start: before.span.start.clone(), end: guard.span.end.clone() };
         let runs = before.runs.iter().chain(&guard.runs).cloned().collect();
-        let joined = Guard::new(self.next_id(), guard.level, span, runs);
+        let tally = before.tally.joined(&guard.tally);
+        let joined = Guard { tally, ..Guard::new(self.next_id(), guard.level, span, runs) };
         self.splice(level, place - 1..place + 1, vec![joined]);
     }
 

@@ -444,6 +444,51 @@ fn seeks_without_a_write_between_them_merge_if_they_are_counted() {
     assert!(due().is_none() && guards(&db)[0].len() == 1, "{:?}", guards(&db));
 }
 
+/// PebblesDB §3.5: a number for all guards, or one for each from its own reads and writes.
+#[test]
+fn the_tables_of_a_guard_follow_its_reads_and_writes_unless_a_number_is_given() {
+    let disk = MemVfs::without_history();
+    // Logs so long that only this test merges them.
+    let layout = || FlsmOptions::new().generation_bytes(4 << 20).guard_bytes(64 << 10);
+    let db = open_with(&disk, KeyspaceOptions::new());
+    let with = |layout| db.keyspace_with("k", KeyspaceOptions::new().layout(layout)).unwrap();
+    let keyspace = with(layout());
+    let owned: Arc<dyn Any + Send + Sync> = keyspace.inner.layout.clone();
+    let lsm: Arc<Lsm<Levels>> = owned.downcast().unwrap();
+    let limits = || match keyspace.inner.layout.stats().of_layout {
+        LayoutStats::Flsm(stats) => {
+            [stats.guard_limit_least, stats.guard_limit_median, stats.guard_limit_most]
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(limits(), [6; 3]);
+    let fill = |round: u64| {
+        let count = if round == 0 { 4000 } else { 400 };
+        let of_round = (0..count).map(|number| number * 7919 % count * (32_000 / count) + round);
+        of_round.for_each(|number| keyspace.put(key(number), value(number, 100)).unwrap());
+        lsm.merge_logs_for_test().unwrap();
+    };
+    (0..5).for_each(fill);
+    let counts = || lsm.view().shape.groups().map(|group| group.runs.len()).collect::<Vec<_>>();
+    assert!(counts().len() > 4 && counts().iter().all(|&runs| runs == 5), "{:?}", counts());
+    (0..2000).for_each(|number| assert_eq!(keyspace.range(key(number % 100)..).take(1).count(), 1));
+    assert!(limits()[0] == 1 && limits()[1] > 5 && limits()[2] <= 12, "{:?}", limits());
+    lsm.settle_for_test().unwrap();
+    assert!(counts()[0] == 1 && counts()[counts().len() - 1] == 5, "{:?}", counts());
+    with(layout().max_sstables_per_guard(5));
+    assert_eq!(limits(), [5; 3]);
+    (5..8).for_each(fill);
+    assert_eq!(counts()[0], 4, "the number holds for the guard that is read, too");
+    with(layout().max_sstables_per_guard(1));
+    assert_eq!(limits(), [1; 3]);
+    lsm.settle_for_test().unwrap();
+    assert!(counts().iter().all(|&runs| runs <= 1), "an ordinary tree (§3.5): {:?}", counts());
+    with(layout());
+    assert!(limits()[0] < limits()[2], "{:?}", limits());
+    let model = all(keyspace.range(..));
+    assert_eq!(model.len(), 4000 + 7 * 400);
+}
+
 /// A batch that is longer than memtables may become leaves its values in the log.
 #[test]
 fn a_long_batch_does_not_exceed_the_memory_of_memtables() {

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 pub struct FlsmOptions {
     pub(crate) generation_bytes: Option<u64>,
     pub(crate) guard_bytes: u64,
-    pub(crate) max_sstables_per_guard: u32,
+    pub(crate) max_sstables_per_guard: Option<u32>,
     pub(crate) seek_compaction: Option<u32>,
     pub(crate) level_percent: Option<u32>,
     pub(crate) top_level_bits: Option<u32>,
@@ -24,7 +24,7 @@ impl Default for FlsmOptions {
         Self {
             generation_bytes: None,
             guard_bytes: 16 << 20,
-            max_sstables_per_guard: 6,
+            max_sstables_per_guard: None,
             seek_compaction: None,
             level_percent: None,
             top_level_bits: None,
@@ -74,10 +74,11 @@ impl FlsmOptions {
     }
 
     /// The maximum number of tables of a guard before some of them are merged (PebblesDB §3.5); 1 to
-    /// 64. Default: 6. Fewer tables make reads faster, more make writes cheaper. With 1 the tree is
-    /// an ordinary log-structured merge tree.
+    /// 64. Fewer tables make reads faster, more make writes cheaper. With 1 the tree is an ordinary
+    /// log-structured merge tree. Default: each guard has its own number from 1 to 12, which follows
+    /// from the seeks and the writes of its keys; a guard without either may have 6.
     pub fn max_sstables_per_guard(mut self, tables: u32) -> Self {
-        self.max_sstables_per_guard = tables;
+        self.max_sstables_per_guard = Some(tables);
         self
     }
 
@@ -128,8 +129,9 @@ impl FlsmOptions {
         self.guard_bytes
     }
 
-    /// The maximum number of tables of a guard before some of them are merged.
-    pub fn get_max_sstables_per_guard(&self) -> u32 {
+    /// The maximum number of tables of a guard before some of them are merged; `None` if it follows
+    /// from the reads and writes of each guard.
+    pub fn get_max_sstables_per_guard(&self) -> Option<u32> {
         self.max_sstables_per_guard
     }
 
@@ -172,7 +174,7 @@ impl FlsmOptions {
         match name {
             "generation_bytes" => self.generation_bytes = Some(bytes(name, value)?),
             "guard_bytes" => self.guard_bytes = bytes(name, value)?,
-            "max_sstables_per_guard" => self.max_sstables_per_guard = parse(name, value)?,
+            "max_sstables_per_guard" => self.max_sstables_per_guard = Some(parse(name, value)?),
             "seek_compaction" => self.seek_compaction = Some(parse(name, value)?),
             "level_percent" => self.level_percent = Some(parse(name, value)?),
             "top_level_bits" => self.top_level_bits = Some(parse(name, value)?),
@@ -190,11 +192,9 @@ impl FlsmOptions {
         if !Self::GUARD_BYTES.contains(&self.guard_bytes) {
             return invalid(format!("guard_bytes of {} is outside 4 KiB to 1 GiB", self.guard_bytes));
         }
-        if !Self::MAX_SSTABLES_PER_GUARD.contains(&self.max_sstables_per_guard) {
-            return invalid(format!(
-                "max_sstables_per_guard of {} is outside 1 to 64",
-                self.max_sstables_per_guard
-            ));
+        let tables = self.max_sstables_per_guard;
+        if let Some(tables) = tables.filter(|tables| !Self::MAX_SSTABLES_PER_GUARD.contains(tables)) {
+            return invalid(format!("max_sstables_per_guard of {tables} is outside 1 to 64"));
         }
         if let Some(seeks) = self.seek_compaction.filter(|seeks| !Self::SEEK_COMPACTION.contains(seeks)) {
             return invalid(format!("seek_compaction of {seeks} is outside 1 to 1,000,000"));
@@ -237,10 +237,10 @@ mod tests {
             let bits = (options.get_top_level_bits(), options.get_bit_decrement());
             (sizes, options.get_max_sstables_per_guard(), reads, bits)
         };
-        assert_eq!(seen(&FlsmOptions::new()), ((None, 16 << 20), 6, (None, None), (None, 2)));
+        assert_eq!(seen(&FlsmOptions::new()), ((None, 16 << 20), None, (None, None), (None, 2)));
         let set = FlsmOptions::new().generation_bytes(1 << 20).guard_bytes(2 << 20).max_sstables_per_guard(3);
         let set = set.seek_compaction(10).level_percent(25).top_level_bits(20).bit_decrement(1);
-        let expected = ((Some(1 << 20), 2 << 20), 3, (Some(10), Some(25)), (Some(20), 1));
+        let expected = ((Some(1 << 20), 2 << 20), Some(3), (Some(10), Some(25)), (Some(20), 1));
         assert_eq!(seen(&set), expected);
     }
 

@@ -224,6 +224,13 @@ pub struct FlsmStats {
     pub guards_empty: u64,
     /// Number of tables that a get searches at most in one guard.
     pub guard_tables_most: u64,
+    /// Number of tables that a guard may have before some of them are merged: of the guard that may have
+    /// fewest. The three limits are equal if `max_sstables_per_guard` is set.
+    pub guard_limit_least: u64,
+    /// The same of the guard in the middle.
+    pub guard_limit_median: u64,
+    /// The same of the guard that may have most.
+    pub guard_limit_most: u64,
     /// Number of merges finished since opening.
     pub merges: u64,
     /// Bytes read by those merges.

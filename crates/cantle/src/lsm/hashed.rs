@@ -1,8 +1,8 @@
 //! Guards that are chosen by the hash of keys (PebblesDB §3.2, §4.5), and the keys that merges meet of
 //! them.
 //!
-//! A key begins a guard of level 1 if so many of the lowest bits of its hash are set, and of each deeper
-//! level with some fewer. A key that begins a guard thus begins one in all deeper levels. The hash is
+//! A key begins a guard of level 1 if a given number of the lowest bits of its hash are set, and one of
+//! each deeper level with some fewer. A key that begins a guard thus begins one in all deeper levels. The hash is
 //! that of Bloom filters, which is part of the file format: the same keys give the same guards in every
 //! version of the library.
 

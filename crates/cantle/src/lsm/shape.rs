@@ -62,8 +62,11 @@ pub trait Shape: Sized + Send + Sync + 'static {
 pub struct Rules {
     /// Target length of the tables of the last level, in bytes.
     pub table_bytes: u64,
-    /// Number of runs of a group from which on some of them are merged.
+    /// Number of runs of a group beyond which some of them are merged; the most that any group may have
+    /// if they are tuned.
     pub runs_max: usize,
+    /// True if the number of runs of each group follows from its own reads and writes.
+    pub is_tuned: bool,
     /// Bytes of logs that are merged at once, usually.
     pub level0_bytes: u64,
     /// Bytes of tables for each byte that is not garbage, beyond which tables are merged to free
