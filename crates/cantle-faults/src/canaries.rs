@@ -71,6 +71,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "prefix-of-some",
             "merge-untold-of-levels",
             "log-left-out",
+            "guard-without-its-tables",
         ],
     ),
     (
@@ -98,6 +99,8 @@ const OF_FLSM: &[&str] = &[
     "indexed-under-writers",
     "merge-untold-of-levels",
     "adopted-below-others",
+    "guard-kept-above",
+    "guard-without-its-tables",
     "sunk-newest-first",
     "range-deletes-left",
     "log-left-out",

@@ -31,7 +31,8 @@ impl Tuned for LayoutOptions {
 
 /// Options of the layout, either its defaults or as published.
 pub fn options(kind: LayoutKind, as_published: bool) -> LayoutOptions {
-    if as_published { LayoutOptions::as_published(kind) } else { kind.into() }
+    // Few bits, so that few data make several guards by hash.
+    if as_published { LayoutOptions::as_published(kind).with("top_level_bits", 6) } else { kind.into() }
 }
 
 /// Keyspace options with small regions, if the layout has regions, so that few data make several.

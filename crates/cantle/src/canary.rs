@@ -125,6 +125,8 @@ canaries! {
     INDEXED_UNDER_WRITERS "indexed-under-writers" "a sealed generation is indexed while a writer is in it",
     MERGE_UNTOLD_OF_LEVELS "merge-untold-of-levels" "the manifest does not learn of a merge of logs or guards",
     ADOPTED_BELOW_OTHERS "adopted-below-others" "a log in key order goes below tables with the same keys",
+    GUARD_KEPT_ABOVE "guard-kept-above" "a guard is deleted in the last level and stays in the levels above",
+    GUARD_WITHOUT_ITS_TABLES "guard-without-its-tables" "a new guard is read without the tables that lie on both of its sides",
     SUNK_NEWEST_FIRST "sunk-newest-first" "the newest table of a guard moves to the next level, below older ones",
     RANGE_DELETES_LEFT "range-deletes-left" "a merge carries no range delete on to a guard that it has no key of",
     LOG_LEFT_OUT "log-left-out" "a merge of logs leaves out one in the middle of the others",

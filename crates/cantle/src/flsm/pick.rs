@@ -335,6 +335,7 @@ impl Levels {
         if !guards.iter().all(|(guard, before)| busy.is_free(guard.id) && busy.is_free(*before)) {
             return Vec::new();
         }
+        canary!(GUARD_KEPT_ABOVE => let guards = guards.into_iter().rev().take(1).collect::<Vec<_>>());
         guards.iter().map(|(guard, _)| Move::Delete { level: guard.level, start: start.clone() }).collect()
     }
 

@@ -276,6 +276,7 @@ impl Changing<'_> {
             let part = |run: &Run| {
                 let within = run.span.intersect(changing.order, &span)?;
                 let is_whole = within == *run.span;
+                canary!(GUARD_WITHOUT_ITS_TABLES => if !is_whole && span.start.as_ref() == Some(start) { return None });
                 let bytes = (run.bytes() as f64 * share) as u64;
                 Some(if is_whole { run.clone() } else { run.part(within, bytes) })
             };

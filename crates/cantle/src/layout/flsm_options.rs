@@ -56,6 +56,25 @@ impl FlsmOptions {
         Self::default()
     }
 
+    /// The settings of the published PebblesDB, by which the lab reproduces the paper's measurements: logs
+    /// of 4 MB (§5.1), guards by hash (§4.5), and merges after ten seeks and at a quarter of the next level
+    /// (§4.2). The paper names no number of tables of a guard; its authors' code has 2.
+    ///
+    /// Some differences remain: a log is level 0 as it is, and not written a second time; tables that lie
+    /// within one guard of the next level move there; empty guards are deleted; a level is added when the
+    /// data need it; and garbage beyond the space bound makes merges.
+    #[doc(hidden)]
+    pub fn as_published() -> Self {
+        Self {
+            generation_bytes: Some(4_000_000),
+            max_sstables_per_guard: Some(2),
+            seek_compaction: Some(10),
+            level_percent: Some(25),
+            top_level_bits: Some(27),
+            ..Self::default()
+        }
+    }
+
     /// The length in bytes at which a log is full, and the next one begins; 4 KiB to 1 GiB. It
     /// corresponds to the size of the memtable in PebblesDB (§5.1 has 4 MB). Default: a 24th of the
     /// memory budget, from 1 to 16 MiB. Longer logs are merged less often and need more memory for

@@ -67,7 +67,7 @@ impl LayoutOptions {
     pub fn as_published(kind: LayoutKind) -> Self {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::as_published()),
-            LayoutKind::Flsm => Self::Flsm(FlsmOptions::default()),
+            LayoutKind::Flsm => Self::Flsm(FlsmOptions::as_published()),
             #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
         }

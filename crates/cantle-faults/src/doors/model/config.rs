@@ -75,7 +75,11 @@ impl Config {
 
     /// Options of a keyspace; the tuning is random on each call.
     pub fn tuning(&self, random: &mut Random) -> KeyspaceOptions {
-        Tuning::random(random).options(self.layout)
+        let mut tuning = Tuning::random(random);
+        // Guards by hash are refused where equal keys may have different hashes.
+        let may_differ = self.spaces.iter().any(|(_, order, _)| *order == Order::CaseInsensitive);
+        tuning.as_published &= self.layout != LayoutKind::Flsm || !may_differ;
+        tuning.options(self.layout)
     }
 
     /// Options to open an existing keyspace.

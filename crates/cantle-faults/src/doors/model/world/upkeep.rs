@@ -158,6 +158,8 @@ impl World<'_> {
             assert!(self.db().stats().read_only.is_some(), "{report:?}");
             return;
         }
+        let refused: u64 = self.db().stats().keyspaces.iter().map(|keyspace| keyspace.edits_refused).sum();
+        assert_eq!(refused, 0, "changes of files were refused");
         // A file that could not be removed is reported as unknown.
         assert!(
             report.is_ok() && (report.unknown_files.is_empty() || self.disk.fails()),
