@@ -227,6 +227,15 @@ impl Levels {
     }
 }
 
+#[cfg(test)]
+impl Levels {
+    /// Makes the merge of each guard above the last level due.
+    pub fn owe_above_for_test(&self) {
+        let (_, above) = self.levels.split_last().unwrap();
+        above.iter().flatten().for_each(|guard| guard.tally.owe(1 << 40));
+    }
+}
+
 /// Levels while a job changes them.
 pub struct Changing<'a> {
     pub order: &'a KeyOrder,

@@ -14,7 +14,6 @@ use crate::sync::Arc;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
-use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Number of guards of a level for each guard of the level above; also the ratio of their data.
@@ -137,7 +136,8 @@ impl Levels {
         };
         let crowded = |level: &Level| {
             let mut crowded: Vec<Arc<Guard>> = level.iter().filter(is_crowded).cloned().collect();
-            crowded.sort_by_key(|guard| Reverse(guard.runs.len()));
+            crowded.sort_by_key(|guard| guard.runs.len());
+            crowded.reverse();
             crowded
         };
         let newest_alike = |guard: &Arc<Guard>| {
@@ -184,7 +184,8 @@ impl Levels {
         let gain = |guard: &Guard| stale(guard) as f64 / guard.bytes().max(1) as f64;
         let best = |level: &Level| {
             let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= GAIN_MIN).cloned().collect();
-            gaining.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+            gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
+            gaining.reverse();
             gaining
         };
         let (last, above) = self.levels.split_last()?;
@@ -200,7 +201,8 @@ impl Levels {
         let level = outgrown(&level_bytes, percent).and_then(|level| self.levels.get(level));
         let mut guards: Vec<_> =
             level.into_iter().flatten().filter(|guard| !guard.runs.is_empty()).cloned().collect();
-        guards.sort_by_key(|guard| Reverse(guard.bytes()));
+        guards.sort_by_key(|guard| guard.bytes());
+        guards.reverse();
         guards
     }
 

@@ -170,7 +170,11 @@ fn a_guard_that_is_read_is_merged_sooner_than_one_that_is_written() {
     };
     let rules = Rules { seek_compaction: Some(10), ..tuned };
     let picked = |found: &Levels, rules: &Rules| {
-        told(found.pick_job(&KeyOrder::Bytewise, rules)).split(" [").next().unwrap().to_owned()
+        told(found.pick_job(&KeyOrder::Bytewise, rules, &Busy::default()))
+            .split(" [")
+            .next()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(picked(&after(0, 0), &rules), "m..-", "a new guard may have 6 runs");
     assert_eq!(picked(&after(0, 2000), &rules), "nothing", "12");
@@ -189,9 +193,12 @@ fn a_guard_that_is_read_is_merged_sooner_than_one_that_is_written() {
 fn a_guard_of_the_last_level_that_is_read_has_one_run() {
     let tuned = Rules { runs_max: 12, is_tuned: true, seek_compaction: Some(10), ..RULES };
     let found = levels("-[9,90] m[9,90]");
-    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &tuned)), "nothing");
+    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &tuned, &Busy::default())), "nothing");
     (0..2000).for_each(|_| Shape::owe(&found, &KeyOrder::Bytewise, Some(b"a"), 0));
-    assert_eq!(told(found.pick_job(&KeyOrder::Bytewise, &tuned)), "-..m [9,90] Reached whole into [1]");
+    assert_eq!(
+        told(found.pick_job(&KeyOrder::Bytewise, &tuned, &Busy::default())),
+        "-..m [9,90] Reached whole into [1]"
+    );
 }
 
 /// PebblesDB §4.2: seeks make merges.

@@ -3,9 +3,10 @@
 use super::levels::Levels;
 use crate::layout::options::FlsmOptions;
 use crate::layout::stats::{FlsmStats, LayoutStats};
+use crate::lsm::busy::Busy;
 use crate::lsm::keyspace::Lsm;
 use crate::lsm::shape::Shape;
-use crate::run::run::Run;
+use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::random::Rng;
 use crate::vfs::{CrashPlan, MemVfs, OpenMode, Vfs};
@@ -427,21 +428,30 @@ fn seeks_without_a_write_between_them_merge_if_they_are_counted() {
         (0..300).rev().for_each(|number| db.put(key(number), value(number + round, 200)).unwrap());
         lsm_of(&db).merge_logs_for_test().unwrap();
     };
-    (0..2).for_each(fill);
-    let due = || lsm_of(&db).view().shape.pick(&lsm_of(&db).env.order, &lsm_of(&db).limits.load().rules);
-    for number in 0..300 {
-        assert_eq!(db.range(key(7)..).take(3).count(), 3);
-        if number % 10 == 9 {
-            db.put(key(number), "a write").unwrap();
+    let merges = || {
+        (0..2).for_each(fill);
+        let due = || {
+            lsm_of(&db).view().shape.pick(
+                &lsm_of(&db).env.order,
+                &lsm_of(&db).limits.load().rules,
+                &Busy::default(),
+            )
+        };
+        for number in 0..300 {
+            assert_eq!(db.range(key(7)..).take(3).count(), 3);
+            if number % 10 == 9 {
+                db.put(key(number), "a write").unwrap();
+            }
         }
-    }
-    assert!(due().is_none(), "a write comes after ten seeks each time");
-    (0..10).for_each(|_| assert_eq!(db.range(key(7)..).take(3).count(), 3));
-    assert!(due().is_none());
-    assert_eq!(db.range(key(7)..).take(3).count(), 3);
-    assert!(due().is_some(), "eleven seeks");
-    lsm_of(&db).settle_for_test().unwrap();
-    assert!(due().is_none() && guards(&db)[0].len() == 1, "{:?}", guards(&db));
+        assert!(due().is_none(), "a write comes after ten seeks each time");
+        (0..10).for_each(|_| assert_eq!(db.range(key(7)..).take(3).count(), 3));
+        assert!(due().is_none());
+        assert_eq!(db.range(key(7)..).take(3).count(), 3);
+        assert!(due().is_some(), "eleven seeks");
+        lsm_of(&db).settle_for_test().unwrap();
+        assert!(due().is_none() && guards(&db)[0].len() == 1, "{:?}", guards(&db));
+    };
+    lsm_of(&db).without_merges_for_test(merges);
 }
 
 /// PebblesDB §3.5: a number for all guards, or one for each from its own reads and writes.
@@ -564,6 +574,28 @@ fn a_range_delete_reaches_the_last_level() {
     drop(snapshot);
     db.compact_range(..).unwrap();
     assert_eq!((db.range(..).count(), db.verify().unwrap().entries), (2001, 2001));
+}
+
+/// While a snapshot needed them, merges carried pairs down beside the range delete that covers them.
+#[test]
+fn a_compaction_removes_what_a_range_delete_of_the_last_level_covers() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    lsm_of(&db).without_merges_for_test(|| {
+        (0..8000).for_each(|number| db.put(key(number * 37 % 8000), value(number, 200)).unwrap());
+        lsm_of(&db).settle_for_test().unwrap();
+        (0..8000).step_by(9).for_each(|number| db.put(key(number), "newer").unwrap());
+        let snapshot = db.snapshot();
+        db.delete_range(key(1000)..key(7000)).unwrap();
+        lsm_of(&db).merge_logs_for_test().unwrap();
+        lsm_of(&db).view().shape.owe_above_for_test();
+        lsm_of(&db).settle_for_test().unwrap();
+        assert_eq!((db.range(..).count(), snapshot.range(..).count()), (2000, 8000));
+    });
+    let runs: Vec<Run> = lsm_of(&db).view().tables().cloned().collect();
+    assert!(runs.iter().any(|run| matches!(&run.source, Source::Table(table) if table.has_deleted)));
+    db.compact_range(..).unwrap();
+    assert_eq!((db.range(..).count(), db.verify().unwrap().entries), (2000, 2000));
 }
 
 /// The values that are overwritten stay where they are until they take too much space.
