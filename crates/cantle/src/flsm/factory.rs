@@ -26,6 +26,10 @@ const WRITE_FRACTION: u64 = 4;
 const WRITE_GENERATIONS: u64 = 6;
 /// Bytes on disk per live byte if no bound was set.
 const USUAL_BOUND: f64 = 1.5;
+/// Minimum length in bytes of a table that serves one guard only: many short files cost more handles,
+/// filters and syncs than a shared one. It is a smaller part of guards that are short themselves.
+const FRAGMENT_BYTES: u64 = 1 << 20;
+const FRAGMENT_FRACTION: u64 = 16;
 const GENERATION_BYTES_MIN: u64 = 1 << 20;
 /// Two generations are the most that an opening after a kill may have to load: 32 MiB.
 const GENERATION_BYTES_MAX: u64 = 16 << 20;
@@ -62,6 +66,7 @@ impl Named for Levels {
         let generation_bytes = own.generation_bytes.unwrap_or(by_budget);
         let rules = Rules {
             table_bytes: own.guard_bytes,
+            fragment_bytes: FRAGMENT_BYTES.min(own.guard_bytes / FRAGMENT_FRACTION),
             runs_max: own.max_sstables_per_guard.map_or(RUNS_MOST, |tables| tables as usize),
             is_tuned: own.max_sstables_per_guard.is_none(),
             level0_bytes: GENERATIONS * generation_bytes,

@@ -72,13 +72,23 @@ pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span)
     level.get(from..to).unwrap_or_default()
 }
 
-/// Number of entries of a run, unless it is dropped.
+/// Number of entries of a run, unless it is dropped. Those of a shared file count by its share.
 pub fn entries_of(run: &Run) -> u64 {
     match &run.source {
         _ if run.dropped.is_some() => 0,
-        Source::Table(table) => table.entries,
-        Source::Log(log) => log.puts.load(Relaxed),
+        Source::Table(table) => share_of(run, table.entries),
+        Source::Log(log) => share_of(run, log.puts.load(Relaxed)),
     }
+}
+
+/// The run's share of a total of its file.
+fn share_of(run: &Run, total: u64) -> u64 {
+    let Some(share_bytes) = run.share_bytes else { return total };
+    let file_bytes = match &run.source {
+        Source::Table(table) => table.file.bytes(),
+        Source::Log(log) => log.len(),
+    };
+    (total as f64 * (share_bytes as f64 / file_bytes.max(1) as f64).min(1.0)) as u64
 }
 
 impl Guard {
@@ -108,10 +118,15 @@ impl Guard {
         depth(order, &self.runs)
     }
 
+    /// Bytes of shared files that no guard uses any more: the guard's portion, which it keeps on the disk.
+    pub fn unclaimed_bytes(&self) -> u64 {
+        self.runs.iter().map(Run::unclaimed_bytes).sum()
+    }
+
     /// Bytes of replaced values that a merge of the guard would free.
     pub fn stale_bytes(&self, oldest_snapshot: u64) -> u64 {
         let stale = |run: &Run| match &run.source {
-            Source::Table(table) if table.pinned_below <= oldest_snapshot => table.stale_bytes,
+            Source::Table(table) if table.pinned_below <= oldest_snapshot => share_of(run, table.stale_bytes),
             _ => 0,
         };
         self.runs.iter().map(stale).sum()

@@ -29,6 +29,10 @@ mod pick;
 #[cfg(test)]
 mod pick_tests;
 mod shape;
+#[cfg(test)]
+mod size_tests;
 mod tally;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tuning_tests;

@@ -49,6 +49,14 @@ pub fn alike(bytes: &[u64]) -> usize {
     count
 }
 
+/// The target length at which this many bytes are divided, so that no part is much shorter than the
+/// others. More than twice the usual target length.
+pub fn even(bytes: u64, table_bytes: u64) -> u64 {
+    let table_bytes = table_bytes.max(1);
+    let parts = bytes.saturating_add(table_bytes / 2) / table_bytes;
+    bytes / parts.max(1)
+}
+
 /// Number of levels for this much data. The first level holds `FAN_OUT` times the logs that are
 /// merged at once, and twice that before a level is added.
 pub fn levels_for(data_bytes: u64, level0_bytes: u64) -> usize {
@@ -71,6 +79,11 @@ pub fn outgrown(level_bytes: &[u64], percent: u32) -> Option<usize> {
 }
 
 impl Guard {
+    /// True if it has a single table and no log, as after a merge.
+    fn is_one_table(&self) -> bool {
+        self.runs.len() == 1 && self.runs.iter().all(|run| run.log().is_none())
+    }
+
     /// Number of runs that it may have before some of them are merged.
     pub fn runs_max(&self, rules: &Rules) -> usize {
         if rules.is_tuned { self.tally.runs().min(rules.runs_max) } else { rules.runs_max }
@@ -80,13 +93,15 @@ impl Guard {
     pub(super) fn merge(&self, count: usize, rules: &Rules) -> Piece {
         let is_whole = count == self.runs.len();
         let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
+        // Garbage takes no part in the output.
+        let bytes = bytes.saturating_sub(self.stale_bytes(rules.oldest_snapshot));
         let is_divided = is_whole && rules.hashed.is_none() && bytes > 2 * rules.table_bytes;
         Piece {
             span: self.span.clone(),
             tables: self.runs[..count].to_vec(),
             taken: vec![(self.id, self.runs.len() - count..self.runs.len())],
             bottom: if is_whole { Bottom::Reached } else { Bottom::Deeper },
-            cuts: Cuts::Near(if is_divided { rules.table_bytes } else { WHOLE }),
+            cuts: Cuts::Near(if is_divided { even(bytes, rules.table_bytes) } else { WHOLE }),
             groups: vec![self.id],
         }
     }
@@ -174,14 +189,17 @@ impl Levels {
     /// The merge that frees most, if garbage takes more space than it may. A guard of the last
     /// level has the garbage that it hides itself. Garbage of the levels above is freed on its way down.
     fn free_space(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
-        let stale = |guard: &Guard| guard.stale_bytes(rules.oldest_snapshot).min(guard.bytes());
+        let stale = |guard: &Guard| {
+            guard.stale_bytes(rules.oldest_snapshot).min(guard.bytes()) + guard.unclaimed_bytes()
+        };
+        let held = |guard: &Guard| guard.bytes() + guard.unclaimed_bytes();
         let sum = |of: &dyn Fn(&Guard) -> u64| self.guards().map(|guard| of(guard)).sum::<u64>();
-        let (bytes, garbage) = (sum(&Guard::bytes), sum(&stale));
+        let (bytes, garbage) = (sum(&held), sum(&stale));
         let live = bytes.saturating_sub(garbage);
         if bytes as f64 <= rules.space_amplification * live as f64 {
             return None;
         }
-        let gain = |guard: &Guard| stale(guard) as f64 / guard.bytes().max(1) as f64;
+        let gain = |guard: &Guard| stale(guard) as f64 / held(guard).max(1) as f64;
         let best = |level: &Level| {
             let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= GAIN_MIN).cloned().collect();
             gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
@@ -283,22 +301,29 @@ impl Levels {
         )
     }
 
-    /// Guards of the last level that are thin with the one before them, and guards above it that
+    /// Guards of the last level that are thin with the one before them, or the short rest of a guard that
+    /// was divided, and guards above it that
     /// have few guards below them. A key that begins no guard any more begins none above either.
     fn delete_thin(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Vec<Move> {
         let mut deletes: Vec<Move> = Vec::new();
         let mut delete =
             |deepest: u32, start: &Bytes| deletes.extend(self.delete_upto(order, deepest, start, busy));
         let Some((last, above)) = self.levels.split_last() else { return Vec::new() };
-        let mut before_bytes = last.first().map_or(0, |first| first.bytes());
+        let mut before = last.first().map_or((0, false), |first| (first.bytes(), first.is_one_table()));
         for guard in last.iter().skip(1) {
             let bytes = guard.bytes();
             let Some(start) = &guard.span.start else { continue };
-            if bytes < rules.table_bytes / THIN_FRACTION && before_bytes + bytes < rules.table_bytes {
+            let joined = before.0 + bytes;
+            let is_thin = bytes < rules.table_bytes / THIN_FRACTION && joined < rules.table_bytes;
+            let is_rest = before.1
+                && guard.is_one_table()
+                && bytes < rules.table_bytes / 2
+                && joined < rules.table_bytes + rules.table_bytes / 2;
+            if is_thin || is_rest {
                 delete(guard.level, start);
-                before_bytes += bytes;
+                before = (joined, false);
             } else {
-                before_bytes = bytes;
+                before = (bytes, guard.is_one_table());
             }
         }
         for (level, below) in above.iter().zip(self.levels.iter().skip(1)) {
@@ -407,7 +432,7 @@ impl Levels {
                 // The first piece takes everything: the guards are changed after all are merged.
                 taken: std::mem::take(&mut taken),
                 bottom: Bottom::Reached,
-                cuts: Cuts::Near(if is_divided(bytes) { rules.table_bytes } else { WHOLE }),
+                cuts: Cuts::Near(if is_divided(bytes) { even(bytes, rules.table_bytes) } else { WHOLE }),
                 groups: vec![guard.id],
             }
         };

@@ -1,7 +1,7 @@
 //! The choice of merges and of guards, from text to text.
 
 use super::levels::Levels;
-use super::pick::{WHOLE, alike, levels_for, outgrown};
+use super::pick::{WHOLE, alike, even, levels_for, outgrown};
 use crate::files::Files;
 use crate::format::header::FileKind;
 use crate::log::test_support::log_env;
@@ -19,6 +19,7 @@ use std::fmt::Write;
 
 pub const RULES: Rules = Rules {
     table_bytes: 100,
+    fragment_bytes: 0,
     runs_max: 3,
     is_tuned: false,
     level0_bytes: 20,
@@ -42,10 +43,13 @@ pub fn levels(text: &str) -> Levels {
             let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
             group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
             for run in runs.split(',').filter(|run| !run.is_empty()) {
-                // Some runs have garbage or bounds, for example 90~30:c-f.
+                // Some runs have garbage or bounds, for example 90~30:c-f. 90/50 is a part of a shared file.
                 let (bytes, span) = run.split_once(':').unwrap_or((run, ""));
                 let (bytes, stale) = bytes.split_once('~').unwrap_or((bytes, "0"));
                 let stale_bytes = stale.parse().unwrap();
+                let (bytes, share) =
+                    bytes.split_once('/').map_or((bytes, None), |(bytes, share)| (bytes, Some(share)));
+                let share_bytes = share.map(|share| share.parse().unwrap());
                 let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
                 let span = span.split_once('-').map(|(start, end)| Span { start: key(start), end: key(end) });
                 let (bytes, log) = (bytes.parse().unwrap(), FileRecord::log(file, 1));
@@ -56,6 +60,7 @@ pub fn levels(text: &str) -> Levels {
                     entries,
                     stale_bytes,
                     span,
+                    share_bytes,
                     ..log
                 });
                 file += 1;
@@ -63,11 +68,15 @@ pub fn levels(text: &str) -> Levels {
             groups.push(group);
         }
     }
-    let mut run = |record: &FileRecord, area: &Span| Run {
-        source: Source::Table(Arc::new(record.adopt_table(files, 1))),
-        span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
-        dropped: None,
-        share_bytes: None,
+    let mut run = |record: &FileRecord, area: &Span| {
+        let run = Run {
+            source: Source::Table(Arc::new(record.adopt_table(files, 1))),
+            span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
+            dropped: None,
+            share_bytes: record.share_bytes,
+        };
+        run.retain(&env.totals);
+        run
     };
     Levels::open(&KeyOrder::Bytewise, &groups, &mut run).unwrap()
 }
@@ -143,7 +152,7 @@ fn a_merge_takes_the_newest_runs_of_similar_length() {
 fn the_guard_with_too_many_runs_is_merged() {
     assert_eq!(picked("-[50] m[60,50,40]"), "nothing");
     assert_eq!(picked("-[50] m[10,10,10,90]"), "m..- [10,10,10] Deeper whole into [2]");
-    assert_eq!(picked("-[50] m[50,50,50,90]"), "m..- [50,50,50,90] Reached near 100 into [2]");
+    assert_eq!(picked("-[50] m[50,50,50,90]"), "m..- [50,50,50,90] Reached near 120 into [2]");
     assert_eq!(picked("-[5] m[5,5,5,6]"), "m..- [5,5,5,6] Reached whole into [2]");
 }
 
@@ -277,13 +286,25 @@ fn a_guard_far_shorter_than_the_last_level_is_rewritten_in_its_place() {
 fn a_long_guard_of_the_last_level_is_divided() {
     assert_eq!(picked("-[300] m[50]"), "nothing");
     assert_eq!(picked("-[301] m[50]"), "-..m [301] Reached near 100 into [1]");
+    assert_eq!(
+        picked("-[301~90] m[50]"),
+        "-..m [301] Reached near 105 into [1]",
+        "its garbage does not count"
+    );
+    assert_eq!(picked("-[301~101] m[50]"), "-..m [301] Reached whole into [1]");
+}
+
+#[test]
+fn the_parts_of_a_divided_guard_are_alike() {
+    let targets = [201, 240, 249, 250, 300, 349, 350, 1000, 1049].map(|bytes| even(bytes, 100));
+    assert_eq!(targets, [100, 120, 124, 83, 100, 116, 87, 100, 104]);
 }
 
 #[test]
 fn runs_without_a_common_key_are_divided_and_not_merged() {
     assert_eq!(picked("-[50:a-b,50:c-d,50:e-f,50:g-h]"), "nothing", "a read searches one of them");
     assert_eq!(picked("-[90:e-f,90:a-b,90:g-h,90:c-d]"), "insert e in 1");
-    assert_eq!(picked("-[90:a-c,90:b-d,90:g-h,90:i-k]"), "-..- [90,90,90,90] Reached near 100 into [1]");
+    assert_eq!(picked("-[90:a-c,90:b-d,90:g-h,90:i-k]"), "-..- [90,90,90,90] Reached near 90 into [1]");
 }
 
 /// PebblesDB moves no table, so a load in key order writes six times (its §4.6).
@@ -329,10 +350,23 @@ fn the_guard_with_most_garbage_is_merged_if_space_is_short() {
     assert_eq!(picked(above), "-..g [9,9,9] Deeper at c into [3, 4]");
 }
 
+/// A file is on the disk as long as a guard has a part of it.
+#[test]
+fn bytes_of_shared_files_that_no_guard_uses_any_more_are_garbage() {
+    assert_eq!(picked("-[60/10,60] m[60]"), "nothing", "180 bytes for 130");
+    assert_eq!(picked("-[90/10,60] m[60]"), "-..m [10,60] Reached whole into [1]", "210 bytes for 130");
+    assert_eq!(picked("-[9] g[99/9]\n -[9] c[9] g[8] k[9]"), "g..- [9] Deeper at k into [5, 6]");
+}
+
 #[test]
 fn thin_guards_join_the_one_before_them() {
-    assert_eq!(picked("-[90] m[11]"), "nothing");
-    assert_eq!(picked("-[80] m[11]"), "delete m in 1");
+    assert_eq!(picked("-[90,1] m[11]"), "nothing");
+    assert_eq!(picked("-[80,1] m[11]"), "delete m in 1");
+    assert_eq!(picked("-[100] m[49]"), "delete m in 1", "the short rest of a guard that was divided");
+    for kept in ["-[100] m[50]", "-[101] m[49]", "-[100] m[40,9]", "-[90,9] m[49]"] {
+        assert_eq!(picked(kept), "nothing", "{kept}");
+    }
+    assert_eq!(picked("-[60] m[49] t[40]"), "delete m in 1", "and t is judged when it is done");
     assert_eq!(picked("-[] c[] m[] t[50]"), "delete c in 1\ndelete m in 1");
     assert_eq!(
         picked("-[1] g[1]\n -[90] c[90] g[1] k[90]"),

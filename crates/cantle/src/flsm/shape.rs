@@ -154,11 +154,11 @@ impl Shape for Levels {
     }
 }
 
-/// A table of a merge, as a run of a guard.
-fn run_of(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
+/// A table of a merge, as a run of a guard that has this part of it.
+fn run_of(order: &KeyOrder, placed: &Placed, part: f64, guard: &Span) -> Run {
     let table = placed.output.table.clone();
-    let groups = placed.groups.len() as u64;
-    let share_bytes = (groups > 1).then(|| table.file.bytes() / groups);
+    let is_shared = placed.parts.iter().flatten().count() > 1;
+    let share_bytes = is_shared.then(|| (table.file.bytes() as f64 * part) as u64);
     // Range deletes may reach beyond the keys.
     let keys = if table.has_deleted { None } else { placed.output.keys.intersect(order, guard) };
     let span = Arc::new(keys.unwrap_or_else(|| guard.clone()));
@@ -188,16 +188,18 @@ impl Changing<'_> {
                 continue;
             };
             let guard = self.levels.levels[level][place].clone();
-            let own: Vec<&Placed> = match piece.cuts {
-                Cuts::Near(_) => placed.iter().collect(),
-                Cuts::At(_) => placed.iter().filter(|placed| placed.groups.contains(&number)).collect(),
+            let own: Vec<(&Placed, f64)> = match piece.cuts {
+                Cuts::Near(_) => placed.iter().map(|placed| (placed, 1.0)).collect(),
+                Cuts::At(_) => {
+                    placed.iter().filter_map(|placed| Some((placed, placed.part(number)?))).collect()
+                }
             };
             if own.is_empty() {
                 continue;
             }
             if !all_taken.contains(&id) {
                 let entries =
-                    |placed: &&Placed| placed.output.table.entries / placed.groups.len().max(1) as u64;
+                    |(placed, part): &(&Placed, f64)| (placed.output.table.entries as f64 * part) as u64;
                 guard.tally.bring(own.iter().map(entries).sum());
             }
             // A part of the guard, if this job divides it.
@@ -207,10 +209,10 @@ impl Changing<'_> {
             };
             let part = part.as_ref().unwrap_or(&guard.span);
             let starts: Vec<Bytes> =
-                own.iter().skip(1).filter_map(|placed| placed.output.start.clone()).collect();
+                own.iter().skip(1).filter_map(|(placed, _)| placed.output.start.clone()).collect();
             let guards = match starts.is_empty() || !guard.runs.is_empty() {
                 true => {
-                    let new = own.iter().map(|placed| run_of(self.order, placed, part));
+                    let new = own.iter().map(|(placed, share)| run_of(self.order, placed, *share, part));
                     vec![guard.with_runs(new.chain(guard.runs.iter().cloned()).collect())]
                 }
                 false => self.divide(&guard, &starts, &own),
@@ -220,13 +222,13 @@ impl Changing<'_> {
     }
 
     /// The guards that come of one whose only tables begin at these keys, the first one apart.
-    fn divide(&mut self, guard: &Guard, starts: &[Bytes], placed: &[&Placed]) -> Vec<Guard> {
+    fn divide(&mut self, guard: &Guard, starts: &[Bytes], placed: &[(&Placed, f64)]) -> Vec<Guard> {
         let firsts = std::iter::once(guard.span.start.clone()).chain(starts.iter().cloned().map(Some));
         let ends = starts.iter().cloned().map(Some).chain([guard.span.end.clone()]);
         let spans = firsts.zip(ends).map(|(start, end)| Span { start, end });
         let tally = guard.tally.part(1.0 / placed.len().max(1) as f64);
-        let new = |(span, placed): (Span, &&Placed)| {
-            let runs = vec![run_of(self.order, placed, &span)];
+        let new = |(span, (placed, part)): (Span, &(&Placed, f64))| {
+            let runs = vec![run_of(self.order, placed, *part, &span)];
             Guard { tally: tally.clone(), ..Guard::new(self.next_id(), guard.level, span, runs) }
         };
         spans.zip(placed).map(new).collect()

@@ -94,34 +94,77 @@ impl<S: Shape> Lsm<S> {
             Ok(None)
         };
         let mut sample = Sample::default();
+        let fragment_bytes = self.limits().rules.fragment_bytes;
+        let groups = starts.len() + 1;
         // The first group of those before that have no entries.
-        let mut bare = 0;
-        for group in 0..=starts.len() {
-            let Some(first) = next_kept(group)? else { continue };
+        let (mut bare, mut group) = (0, 0);
+        while group < groups {
+            let Some(first) = next_kept(group)? else {
+                group += 1;
+                continue;
+            };
             writing.write_bare(bare..group, grant)?;
-            bare = group + 1;
-            let deleted = clip(&env.order, &writing.deleted, &piece.span_of(group..bare));
+            let mut fragment = Fragment { from: group, parts: Vec::new() };
+            let deleted = writing.deleted_within(group..group + 1);
             let mut output = Output::new(env, writing.versions, target_bytes, grant).with_deleted(deleted);
             let mut next = Some(first);
-            while let Some(kept) = next {
-                if piece.bottom == Bottom::Deeper && sample.takes(&kept) {
-                    output.note_hidden(sample.hidden(env, view, piece, &kept[0].key));
+            while let Some(first) = next.take() {
+                let before = output.written_bytes();
+                let mut kept = Some(first);
+                while let Some(versions) = kept {
+                    if piece.bottom == Bottom::Deeper && sample.takes(&versions) {
+                        output.note_hidden(sample.hidden(env, view, piece, &versions[0].key));
+                    }
+                    output.add(versions.iter().map(KeptEntry::content))?;
+                    kept = next_kept(group)?;
                 }
-                output.add(kept.iter().map(KeptEntry::content))?;
-                next = next_kept(group)?;
+                fragment.parts.push(Some(output.written_bytes().saturating_sub(before)));
+                group += 1;
+                if output.written_bytes() >= fragment_bytes {
+                    break;
+                }
+                // Too short for a table: it goes on with the next group that has entries.
+                let mut following = group;
+                while following < groups && next.is_none() {
+                    next = next_kept(following)?;
+                    following += usize::from(next.is_none());
+                }
+                if next.is_some() {
+                    let is_deleted = |group: usize| !writing.deleted_within(group..group + 1).is_empty();
+                    fragment.parts.extend((group..following).map(|group| is_deleted(group).then_some(0)));
+                    output.add_deleted(writing.deleted_within(group..following + 1));
+                    group = following;
+                }
             }
-            writing.place(output, group..bare)?;
+            bare = group;
+            writing.place(output, fragment)?;
         }
-        writing.write_bare(bare..starts.len() + 1, grant)?;
+        writing.write_bare(bare..groups, grant)?;
         env.order.check()?;
         let placed = writing.written.pieces.pop().unwrap_or_default().placed;
         Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted), chosen: met.chosen })
     }
 }
 
+/// The groups that share a table which is being written: from this one on, each with its bytes. `None`
+/// has nothing in it.
+struct Fragment {
+    from: usize,
+    parts: Vec<Option<u64>>,
+}
+
 impl<S: Shape> Writing<'_, S> {
-    fn place(&mut self, output: Output<'_>, groups: Range<usize>) -> Result<()> {
-        let placed = output.finish()?.into_iter().map(|output| Placed { groups: groups.clone(), output });
+    /// The range deletes within some groups.
+    fn deleted_within(&self, groups: Range<usize>) -> Vec<DeletedRange> {
+        if self.deleted.is_empty() {
+            return Vec::new();
+        }
+        clip(&self.written.lsm.env.order, &self.deleted, &self.piece.span_of(groups))
+    }
+
+    fn place(&mut self, output: Output<'_>, fragment: Fragment) -> Result<()> {
+        let Fragment { from, parts } = fragment;
+        let placed = output.finish()?.into_iter().map(|output| Placed { from, parts: parts.clone(), output });
         if let Some(outcome) = self.written.pieces.last_mut() {
             outcome.placed.extend(placed);
         }
@@ -132,16 +175,15 @@ impl<S: Shape> Writing<'_, S> {
     fn write_bare(&mut self, groups: Range<usize>, grant: &mut Grant<'_>) -> Result<()> {
         canary!(RANGE_DELETES_LEFT => return Ok(()));
         let env = &self.written.lsm.env;
-        let within = |groups: Range<usize>| clip(&env.order, &self.deleted, &self.piece.span_of(groups));
-        let is_deleted = |group: usize| !self.deleted.is_empty() && !within(group..group + 1).is_empty();
+        let is_deleted = |group: usize| !self.deleted_within(group..group + 1).is_empty();
         let (mut parts, mut from) = (Vec::new(), groups.start);
         while let Some(first) = (from..groups.end).find(|&group| is_deleted(group)) {
             from = (first..groups.end).find(|&group| !is_deleted(group)).unwrap_or(groups.end);
-            parts.push((first..from, within(first..from)));
+            parts.push((first..from, self.deleted_within(first..from)));
         }
         for (groups, deleted) in parts {
             let output = Output::new(env, self.versions, UNCUT_BYTES, grant).with_deleted(deleted);
-            self.place(output, groups)?;
+            self.place(output, Fragment { from: groups.start, parts: vec![Some(1); groups.len()] })?;
         }
         Ok(())
     }

@@ -62,6 +62,9 @@ pub trait Shape: Sized + Send + Sync + 'static {
 pub struct Rules {
     /// Target length of the tables of the last level, in bytes.
     pub table_bytes: u64,
+    /// A merge ends a table at the start of a group only if it has this length in bytes. Shorter ones are
+    /// shared by neighbouring groups.
+    pub fragment_bytes: u64,
     /// Number of runs of a group beyond which some of them are merged; the most that any group may have
     /// if they are tuned.
     pub runs_max: usize,
@@ -209,10 +212,21 @@ pub struct Outcome {
 
 /// A table of a piece's output.
 pub struct Placed {
-    /// The indexes of its groups in the piece, if the cuts are given. Several groups share a table if it
-    /// has nothing but range deletes.
-    pub groups: Range<usize>,
+    /// The index of its first group in the piece, and, if the cuts are given, its bytes in this and in
+    /// each following group: several groups share a table if their parts are short. `None` has nothing
+    /// in the table.
+    pub from: usize,
+    pub parts: Vec<Option<u64>>,
     pub output: OutputTable,
+}
+
+impl Placed {
+    /// The part of the table, at most 1, that lies in a group of the piece; `None` if nothing does.
+    pub fn part(&self, group: usize) -> Option<f64> {
+        let bytes = (*self.parts.get(group.checked_sub(self.from)?)?)?;
+        let all: u64 = self.parts.iter().flatten().sum();
+        Some(if all == 0 { 1.0 } else { bytes as f64 / all as f64 })
+    }
 }
 
 /// A shape after a job.

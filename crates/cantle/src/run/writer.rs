@@ -122,7 +122,13 @@ impl<'a> Output<'a> {
         self
     }
 
-    fn written_bytes(&self) -> u64 {
+    /// Adds range deletes behind those that were added before.
+    pub fn add_deleted(&mut self, deleted: Vec<DeletedRange>) {
+        self.deleted.extend(deleted);
+    }
+
+    /// Bytes of the entries of the table that is being written.
+    pub fn written_bytes(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.bytes)
     }
 
