@@ -222,9 +222,7 @@ fn replay(plan: &Plan) -> Suite {
     let file = PathBuf::from(plan.only.first().cloned().unwrap_or_default());
     let id = format!("replay/{}", file.file_name().unwrap_or_default().to_string_lossy());
     let steps = vec![Step::Replay { name: "run".into(), file }];
-    let threads = plan.threads;
-    let cell = Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: None };
-    suite::of_one(cell)
+    suite::of_one(Cell::new(id, 0, steps, plan.threads))
 }
 
 fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {

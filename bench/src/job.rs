@@ -3,6 +3,7 @@
 use crate::engine::{Durability, Settings, Spec};
 use cantle_workloads::analytics::Shape;
 use cantle_workloads::generator::Distribution;
+use cantle_workloads::records::Sizes;
 use cantle_workloads::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ pub struct Job {
     pub settings: Settings,
     /// The steps, in this order.
     pub steps: Vec<Step>,
+    /// Sizes of keys and values, except of the analytics trace and of recorded traces.
+    pub sizes: Sizes,
     /// Threads that run operations.
     pub threads: u64,
     /// The longest time of a measured step.
@@ -137,6 +140,7 @@ mod tests {
                 engine: Spec::plain("cantle"),
                 settings,
                 steps: Vec::new(),
+                sizes: Sizes::default(),
                 threads: 1,
                 seconds_max: 3.0,
                 writing_seconds_max: 60.0,

@@ -18,7 +18,6 @@ use crate::measure::group;
 use crate::record::{Outcome, Plan, Trial};
 use crate::suite::{Cell, PageCache, Suite};
 use cantle_workloads::generator::Distribution;
-use cantle_workloads::records::RECORD_BYTES;
 use cantle_workloads::workload::Workload;
 use child::{Child, Ended};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -34,8 +33,8 @@ pub const FIRST_GETS: &str = "first-gets";
 /// Gets of that step: in a large store each is the first of its chunk.
 const FIRST_GETS_COUNT: u64 = 100;
 
-/// Bytes that a map in memory uses per record: the record, two allocations, its share of a node.
-const MAP_BYTES_PER_RECORD: u64 = RECORD_BYTES + 90;
+/// Bytes that a map in memory uses per record beside the record: two allocations, its share of a node.
+const MAP_BYTES_PER_RECORD: u64 = 90;
 
 /// The recorded result of a turn that this kind of engine cannot have; not a failure.
 pub const LEFT_OUT: &str = "left out";
@@ -130,7 +129,7 @@ impl<'a> Runner<'a> {
                 })?;
                 self.bar.inc(cost(cell));
             }
-            let is_last = schedule.get(at + 1).is_none_or(|(next, _)| next.records != cell.records);
+            let is_last = schedule.get(at + 1).is_none_or(|(next, _)| (next.records, next.sizes) != (cell.records, cell.sizes));
             if is_last {
                 remove(&self.data_sets())?;
             }
@@ -175,6 +174,7 @@ impl<'a> Runner<'a> {
             engine: engine.clone(),
             settings: self.settings(cell, dir),
             steps,
+            sizes: cell.sizes,
             threads: cell.threads,
             seconds_max: self.plan.seconds_max,
             writing_seconds_max: self.plan.writing_seconds_max,
@@ -202,7 +202,7 @@ impl<'a> Runner<'a> {
             {
                 return Err(Failure(format!("{LEFT_OUT}: it keeps nothing")));
             }
-            let bytes = cell.data_bytes() / RECORD_BYTES * MAP_BYTES_PER_RECORD;
+            let bytes = cell.data_bytes() + cell.data_bytes() / cell.sizes.record_bytes() * MAP_BYTES_PER_RECORD;
             if self.limit && bytes > self.plan.memory_bytes {
                 return Err(Failure(format!("{LEFT_OUT}: the data does not fit into the memory")));
             }
@@ -269,7 +269,7 @@ impl<'a> Runner<'a> {
 
     /// The store with the cell's records, loaded on first use.
     fn data_set(&self, cell: &Cell, engine: &Spec) -> Result<PathBuf> {
-        let name = format!("{}-{}", engine.file_name(), cell.records);
+        let name = format!("{}-{}-{}", engine.file_name(), cell.records, cell.sizes);
         let dir = self.data_sets().join(&name);
         let mark = self.data_sets().join(name + ".loaded");
         if mark.exists() {

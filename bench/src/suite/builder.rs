@@ -166,7 +166,7 @@ impl Builder {
             warmup: if workload.is_insert() { 0 } else { (operations / 4).min(records) },
             operations,
         };
-        Cell { id, records, steps: vec![step], threads, durability: None, engines: None, reopen: None }
+        Cell::new(id, records, vec![step], threads)
     }
 
     /// The cell of an ingestion and the queries after it.
@@ -178,7 +178,7 @@ impl Builder {
         ];
         let id = format!("analytics/{size}GB");
         let threads = self.threads();
-        self.add(Cell { id, records: 0, steps, threads, durability: None, engines: None, reopen: None })
+        self.add(Cell::new(id, 0, steps, threads))
     }
 
     /// Adds a cell, unless it exists. Returns its name.

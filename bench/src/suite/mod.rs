@@ -15,6 +15,7 @@ pub use builder::{Builder, Parameters};
 use crate::engine::{Durability, Spec};
 use crate::failure::{Failure, Result};
 use crate::job::Step;
+use cantle_workloads::records::Sizes;
 use measure::Measure;
 
 /// Work for every engine in turn.
@@ -24,6 +25,8 @@ pub struct Cell {
     pub id: String,
     /// Records of the data set that it starts from.
     pub records: u64,
+    /// Sizes of the records.
+    pub sizes: Sizes,
     /// The steps to run.
     pub steps: Vec<Step>,
     /// Number of threads that run them.
@@ -47,16 +50,29 @@ pub enum PageCache {
 }
 
 impl Cell {
+    /// A cell of every engine of the run, with the run's durability, and records of the usual sizes.
+    pub fn new(id: impl Into<String>, records: u64, steps: Vec<Step>, threads: u64) -> Self {
+        Self {
+            id: id.into(),
+            records,
+            sizes: Sizes::default(),
+            steps,
+            threads,
+            durability: None,
+            engines: None,
+            reopen: None,
+        }
+    }
+
     /// Approximate number of bytes of user data in the initial data set, or in the data that it
     /// writes.
     pub fn data_bytes(&self) -> u64 {
-        use cantle_workloads::records::RECORD_BYTES;
         let made = self.steps.iter().map(|step| match step {
             Step::Ingest { events, .. } => *events,
             Step::Run { workload, operations, .. } if workload.is_insert() => *operations,
             _ => 0,
         });
-        (self.records + made.sum::<u64>()) * RECORD_BYTES
+        (self.records + made.sum::<u64>()) * self.sizes.record_bytes()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::record::Measured;
 use cantle_workloads::analytics::{self, Analytics};
 use cantle_workloads::generator::{Chooser, Permutation, Random};
 use cantle_workloads::population::Population;
-use cantle_workloads::records::{self, RECORD_BYTES, Values};
+use cantle_workloads::records::Values;
 use cantle_workloads::trace::Reader;
 use cantle_workloads::workload::Workload;
 use std::fs::File;
@@ -156,7 +156,7 @@ impl Crew<'_> {
                 let insert_order = (*workload == Workload::InsertRandom && *operations > 0)
                     .then(|| Permutation::new(*operations, seed));
                 let mix = Mix::Workload { workload: *workload, chooser, insert_order };
-                work(mix, *records, *operations, RECORD_BYTES)
+                work(mix, *records, *operations, self.job.sizes.record_bytes())
             }
             Step::Ingest { shape, events, .. } => {
                 work(Mix::Ingest(Analytics::new(*shape, seed)), 0, *events, event_bytes)
@@ -171,11 +171,13 @@ impl Crew<'_> {
     fn warm_up(&self, chooser: &Chooser, gets: u64, newest: u64) -> Result {
         let (mut chooser, mut random) = (chooser.clone(), Random::stream(self.job.seed, u64::MAX - 2));
         let until = Instant::now() + Duration::from_secs_f64(self.job.seconds_max);
+        let mut key = Vec::new();
         for _ in 0..gets {
             if Instant::now() > until {
                 break;
             }
-            self.engine.get(&records::key(chooser.next(&mut random, newest)), &mut |_| ())?;
+            self.job.sizes.key(chooser.next(&mut random, newest), &mut key);
+            self.engine.get(&key, &mut |_| ())?;
         }
         Ok(())
     }
@@ -193,6 +195,7 @@ impl Crew<'_> {
                 first_insert: existing,
                 insert_order: insert_order.clone(),
                 values: self.values,
+                sizes: self.job.sizes,
             })),
             Mix::Ingest(trace) => Source::Ingest(from_trace(trace, random)),
             Mix::Analyse(trace) => Source::Analyse(from_trace(trace, random)),

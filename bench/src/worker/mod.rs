@@ -65,7 +65,7 @@ pub fn perform(job: &Job) -> Result<(Outcome, Option<Box<dyn Engine>>)> {
     let mut steps = BTreeMap::new();
     for step in &job.steps {
         if let Step::Load { records } = *step {
-            load::load(opened.engine.as_ref(), &values, records, job.seed)?;
+            load::load(opened.engine.as_ref(), &values, job.sizes, records, job.seed)?;
             continue;
         }
         let crew = Crew { job, engine: opened.engine.as_ref(), values: &values };

@@ -5,7 +5,7 @@ use crate::failure::Result;
 use cantle_workloads::analytics::{self, Analytics};
 use cantle_workloads::generator::{Chooser, Permutation, Random};
 use cantle_workloads::population::Population;
-use cantle_workloads::records::{self, VALUE_BYTES, Values};
+use cantle_workloads::records::{Sizes, Values};
 use cantle_workloads::trace::{Entry, Reader};
 use cantle_workloads::workload::{Operation, Workload};
 use std::fs::File;
@@ -47,6 +47,7 @@ pub struct FromWorkload<'a> {
     pub first_insert: u64,
     pub insert_order: Option<Permutation>,
     pub values: &'a Values,
+    pub sizes: Sizes,
 }
 
 /// Writes events of the analytics trace, or queries them.
@@ -103,8 +104,7 @@ impl FromWorkload<'_> {
             (_, Some(chooser)) => chooser.next(&mut self.random, self.population.existing()),
             (_, None) => return Err(crate::failure::Failure::new("a workload without records to choose")),
         };
-        next.key.clear();
-        next.key.extend_from_slice(&records::key(record));
+        self.sizes.key(record, &mut next.key);
         let (kind, rows) = match operation {
             Operation::Put => (Kind::Put, 0),
             Operation::Get => (Kind::Get, 0),
@@ -113,10 +113,7 @@ impl FromWorkload<'_> {
             Operation::ReadModifyWrite => (Kind::ReadModifyWrite, 0),
         };
         if !matches!(kind, Kind::Get | Kind::Scan) {
-            let mut value = [0; VALUE_BYTES];
-            self.values.fill(&mut value, record, &mut self.random);
-            next.value.clear();
-            next.value.extend_from_slice(&value);
+            self.values.fill_for(&next.key, self.sizes.value_bytes, &mut next.value, &mut self.random);
         }
         (next.kind, next.rows, next.to) = (Some(kind), rows, None);
         (next.is_checkable, next.must_exist) = (true, true);

@@ -1,6 +1,8 @@
-//! The records: 14-byte keys and 800-byte values, as in EvenDB §5.3.1.
+//! The records: 14-byte keys and 800-byte values, as in EvenDB §5.3.1, or of other [`Sizes`].
 
 use crate::generator::Random;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Bytes of a key: YCSB's key of a 32-bit number, with a 4-byte prefix and ten decimal digits.
 pub const KEY_BYTES: usize = 14;
@@ -10,6 +12,49 @@ pub const VALUE_BYTES: usize = 800;
 
 /// Bytes of a record that count as the user's.
 pub const RECORD_BYTES: u64 = (KEY_BYTES + VALUE_BYTES) as u64;
+
+/// Bytes of the keys and of the values of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes of a key: 14 or more, so that every record has a key of its own.
+    pub key_bytes: usize,
+    /// Bytes of a value: as many as the key or more, as each value begins with its key.
+    pub value_bytes: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { key_bytes: KEY_BYTES, value_bytes: VALUE_BYTES }
+    }
+}
+
+impl Sizes {
+    /// Keys and values of these sizes.
+    pub const fn new(key_bytes: usize, value_bytes: usize) -> Self {
+        assert!(key_bytes >= KEY_BYTES && value_bytes >= key_bytes && value_bytes < POOL_BYTES);
+        Self { key_bytes, value_bytes }
+    }
+
+    /// Bytes of a record that count as the user's.
+    pub const fn record_bytes(self) -> u64 {
+        (self.key_bytes + self.value_bytes) as u64
+    }
+
+    /// Writes the key of a record into `into`: [`key`], with more zeros before the number in longer keys.
+    pub fn key(self, record: u64, into: &mut Vec<u8>) {
+        let key = key(record);
+        into.clear();
+        into.extend_from_slice(PREFIX);
+        into.resize(self.key_bytes - (KEY_BYTES - PREFIX.len()), b'0');
+        into.extend_from_slice(&key[PREFIX.len()..]);
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.key_bytes, self.value_bytes)
+    }
+}
 
 /// The largest number of records whose numbers have ten digits.
 pub const RECORDS_MAX: u64 = 10_000_000_000;
@@ -54,6 +99,15 @@ impl Values {
         value[..KEY_BYTES].copy_from_slice(&key(record));
         value[KEY_BYTES..].copy_from_slice(&self.pool[start..start + rest]);
     }
+
+    /// Writes the next value for `key` into `value`: the key, then random bytes.
+    pub fn fill_for(&self, key: &[u8], value_bytes: usize, value: &mut Vec<u8>, random: &mut Random) {
+        let rest = value_bytes.saturating_sub(key.len());
+        let start = random.below((POOL_BYTES - rest) as u64) as usize;
+        value.clear();
+        value.extend_from_slice(key);
+        value.extend_from_slice(&self.pool[start..start + rest]);
+    }
 }
 
 /// True if `value` was written for `key`.
@@ -71,6 +125,26 @@ mod tests {
         assert_eq!(&key(1_234_567), b"user0001234567");
         assert_eq!(&key(RECORDS_MAX - 1), b"user9999999999");
         assert!(key(99) < key(100) && key(999_999) < key(1_000_000));
+    }
+
+    #[test]
+    fn keys_and_values_have_the_sizes_that_a_data_set_asks_for() {
+        let values = Values::new(3);
+        for (key_bytes, value_bytes) in [(14, 800), (16, 128), (16, 1024), (16, 16 << 10), (23, 23)] {
+            let sizes = Sizes::new(key_bytes, value_bytes);
+            let (mut low, mut high, mut value) = (Vec::new(), Vec::new(), Vec::new());
+            sizes.key(99, &mut low);
+            sizes.key(RECORDS_MAX - 1, &mut high);
+            assert!(low < high && low.len() == key_bytes && high.len() == key_bytes);
+            assert!(low.starts_with(b"user0") && low.ends_with(b"0099"));
+            values.fill_for(&low, value_bytes, &mut value, &mut Random::new(4));
+            assert!(value.len() == value_bytes && value.starts_with(&low));
+            assert_eq!(sizes.record_bytes(), (key_bytes + value_bytes) as u64);
+        }
+        let mut plain = Vec::new();
+        Sizes::default().key(7, &mut plain);
+        assert_eq!(plain, key(7), "the usual sizes have the usual keys");
+        assert_eq!(Sizes::new(16, 128).to_string(), "16-128");
     }
 
     #[test]
