@@ -26,6 +26,10 @@ pub struct Job {
     pub seconds_max: f64,
     /// The longest time of a step that only writes.
     pub writing_seconds_max: f64,
+    /// The longest time of all steps together, if there is a limit.
+    pub seconds_total: Option<f64>,
+    /// Seconds without background work after which a store is settled.
+    pub quiet_s: f64,
     /// Seed of everything random; the same for every engine.
     pub seed: u64,
     /// True if the child waits to be killed instead of closing the store.
@@ -33,8 +37,19 @@ pub struct Job {
 }
 
 impl Job {
-    /// The longest time of a step.
-    pub fn longest(&self, step: &Step) -> Duration {
+    /// The longest time of the step of this number, after the steps before it took `gone`. The rest
+    /// of the time of all steps is divided by their weights, so that a slow fill leaves time to read.
+    pub fn longest_at(&self, at: usize, gone: Duration) -> Duration {
+        let Some(step) = self.steps.get(at) else { return Duration::ZERO };
+        let own = self.longest(step);
+        let Some(total) = self.seconds_total else { return own };
+        let weights: u32 = self.steps[at..].iter().map(Step::weight).sum();
+        let share = (total - gone.as_secs_f64()).max(0.0) * f64::from(step.weight()) / f64::from(weights);
+        own.min(Duration::try_from_secs_f64(share).unwrap_or(own))
+    }
+
+    /// The longest time of a step by itself.
+    fn longest(&self, step: &Step) -> Duration {
         // Synced writes take as long as a sync, and leave no deferred work.
         let piles_up = step.only_writes() && self.settings.durability != Durability::Sync;
         Duration::from_secs_f64(if piles_up { self.writing_seconds_max } else { self.seconds_max })
@@ -45,10 +60,41 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Put this number of records in key order, and sync. Not measured.
+    /// Put this number of records, and sync. Not measured.
     Load {
         /// Records.
         records: u64,
+        /// True for a random order, and to wait afterwards until the store is settled; false for key
+        /// order.
+        is_scattered: bool,
+    },
+    /// Put each record once.
+    Fill {
+        /// The name under which it is reported.
+        name: String,
+        /// Records.
+        records: u64,
+        /// The order of the records.
+        order: Order,
+        /// 0 for new records. Each further round overwrites all that the first one wrote, in a random
+        /// order of its own.
+        round: u64,
+    },
+    /// Wait until the store has finished its background work and wrote nothing for a while.
+    Settle {
+        /// The name under which it is reported.
+        name: String,
+    },
+    /// Seek random records, and read the pair there and some after it.
+    Seek {
+        /// The name under which it is reported.
+        name: String,
+        /// Number of existing records.
+        records: u64,
+        /// Pairs after the first one.
+        nexts: u64,
+        /// Seeks.
+        operations: u64,
     },
     /// Run a workload.
     Run {
@@ -96,13 +142,33 @@ pub enum Step {
     },
 }
 
+/// An order of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Key order.
+    Sequential,
+    /// A random permutation.
+    Random,
+}
+
 impl Step {
+    /// The step's part of a limit of time for all steps.
+    pub fn weight(&self) -> u32 {
+        match self {
+            Self::Load { .. } => 0,
+            Self::Fill { .. } | Self::Ingest { .. } => 6,
+            Self::Settle { .. } => 4,
+            Self::Run { .. } | Self::Seek { .. } | Self::Analyse { .. } | Self::Replay { .. } => 1,
+        }
+    }
+
     /// True if the step only writes.
     pub fn only_writes(&self) -> bool {
         match self {
-            Self::Load { .. } | Self::Ingest { .. } => true,
+            Self::Load { .. } | Self::Fill { .. } | Self::Settle { .. } | Self::Ingest { .. } => true,
             Self::Run { workload, .. } => *workload == Workload::P || workload.is_insert(),
-            Self::Analyse { .. } | Self::Replay { .. } => false,
+            Self::Seek { .. } | Self::Analyse { .. } | Self::Replay { .. } => false,
         }
     }
 
@@ -111,6 +177,9 @@ impl Step {
         match self {
             Self::Load { .. } => None,
             Self::Run { name, .. }
+            | Self::Fill { name, .. }
+            | Self::Settle { name, .. }
+            | Self::Seek { name, .. }
             | Self::Ingest { name, .. }
             | Self::Analyse { name, .. }
             | Self::Replay { name, .. } => Some(name),
@@ -122,9 +191,8 @@ impl Step {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_only_writes_has_time_for_what_it_puts_off() {
-        let step = |workload| Step::Run {
+    fn step(workload: Workload) -> Step {
+        Step::Run {
             name: "run".into(),
             workload,
             distribution: None,
@@ -132,23 +200,43 @@ mod tests {
             records: 1,
             warmup: 0,
             operations: 1,
-        };
-        let longest = |workload, durability| {
-            let settings =
-                Settings { dir: PathBuf::new(), budget_bytes: 0, durability, background_threads: 1 };
-            let job = Job {
-                engine: Spec::plain("cantle"),
-                settings,
-                steps: Vec::new(),
-                sizes: Sizes::default(),
-                threads: 1,
-                seconds_max: 3.0,
-                writing_seconds_max: 60.0,
-                seed: 1,
-                hold: false,
-            };
-            job.longest(&step(workload)).as_secs()
-        };
+        }
+    }
+
+    fn job(durability: Durability, steps: Vec<Step>) -> Job {
+        Job {
+            engine: Spec::plain("cantle"),
+            settings: Settings { dir: PathBuf::new(), budget_bytes: 0, durability, background_threads: 1 },
+            steps,
+            sizes: Sizes::default(),
+            threads: 1,
+            seconds_max: 3.0,
+            writing_seconds_max: 60.0,
+            seconds_total: None,
+            quiet_s: 5.0,
+            seed: 1,
+            hold: false,
+        }
+    }
+
+    #[test]
+    fn a_limit_for_all_steps_leaves_each_its_share_and_what_others_did_not_use() {
+        let fill = Step::Fill { name: "fill".into(), records: 1, order: Order::Random, round: 0 };
+        let steps = vec![fill, Step::Settle { name: "settle".into() }, step(Workload::C), step(Workload::C)];
+        let mut job = job(Durability::Process, steps);
+        let longest = |job: &Job, at, gone| job.longest_at(at, Duration::from_secs(gone)).as_millis();
+        assert_eq!((longest(&job, 0, 0), longest(&job, 2, 500)), (60_000, 3_000), "without a limit");
+        job.seconds_total = Some(12.0);
+        assert_eq!((longest(&job, 0, 0), longest(&job, 1, 6)), (6_000, 4_000));
+        // The fill took three seconds of its six: the others get what it left.
+        assert_eq!(longest(&job, 1, 3), 6_000);
+        assert_eq!((longest(&job, 3, 11), longest(&job, 3, 1)), (1_000, 3_000), "no more than alone");
+        assert_eq!(longest(&job, 3, 13), 0);
+    }
+
+    #[test]
+    fn what_only_writes_has_time_for_what_it_puts_off() {
+        let longest = |workload, durability| job(durability, Vec::new()).longest(&step(workload)).as_secs();
         for workload in [Workload::P, Workload::InsertRandom, Workload::InsertSequential] {
             assert_eq!(longest(workload, Durability::Process), 60);
             assert_eq!(longest(workload, Durability::Sync), 3);

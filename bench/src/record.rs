@@ -148,8 +148,11 @@ pub struct Outcome {
 pub struct Measured {
     /// Operations that finished.
     pub operations: u64,
-    /// Time from the first operation to the last, in s.
+    /// Time from the first operation to the last, in s. For a wait: until the last background work.
     pub seconds: f64,
+    /// True if the time was over before the operations, or before the store was settled.
+    #[serde(default)]
+    pub is_cut: bool,
     /// By kind of operation.
     pub latency: BTreeMap<String, Percentiles>,
     /// Over time.
@@ -179,7 +182,8 @@ pub struct Measured {
     pub space: Space,
     /// The sync at the end.
     pub sync_s: f64,
-    /// Changes of the store's own statistics during the step, of gauges as of counters.
+    /// Changes of the store's own statistics during the step, of gauges as of counters. Maxima, whose
+    /// names have the word `longest`, are those since the opening.
     pub figures: BTreeMap<String, f64>,
 }
 

@@ -98,7 +98,12 @@ fn tiny(suite: &Suite) -> Result<Vec<suite::Cell>> {
                 }
                 Step::Ingest { events, .. } => *events = RECORDS,
                 Step::Analyse { events, operations, .. } => (*events, *operations) = (RECORDS, SCANS),
-                Step::Load { .. } | Step::Replay { .. } => {}
+                Step::Fill { records, .. } => *records = RECORDS.min(*records),
+                Step::Seek { records, operations, .. } => {
+                    *records = RECORDS;
+                    *operations = SCANS;
+                }
+                Step::Load { .. } | Step::Settle { .. } | Step::Replay { .. } => {}
             }
         }
         cells.push(cell);

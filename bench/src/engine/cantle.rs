@@ -84,16 +84,22 @@ impl Engine for Cantle {
             None => self.0.cursor(from..),
         };
         let mut there = cursor.seek_to_first()?;
-        for _ in 0..rows {
+        for left in (0..rows).rev() {
             let Some((key, value)) = cursor.key().zip(cursor.value()).filter(|_| there) else { break };
             read(key, value);
-            there = cursor.next()?;
+            // A seek alone reads no further pair.
+            there = left > 0 && cursor.next()?;
         }
         Ok(())
     }
 
     fn sync(&self) -> Result {
         Ok(self.0.sync()?)
+    }
+
+    fn is_idle(&self) -> bool {
+        let stats = self.0.stats();
+        stats.maintenance_queued + stats.maintenance_running == 0
     }
 
     fn figures(&self) -> Figures {

@@ -225,7 +225,7 @@ impl Engine for LevelDb {
         unsafe {
             let iterator = (self.api.create_iterator)(self.db, self.read_options);
             (self.api.iter_seek)(iterator, from.as_ptr().cast(), from.len());
-            for _ in 0..rows {
+            for left in (0..rows).rev() {
                 if (self.api.iter_valid)(iterator) == 0 {
                     break;
                 }
@@ -237,7 +237,10 @@ impl Engine for LevelDb {
                 }
                 let value = (self.api.iter_value)(iterator, &raw mut value_length);
                 read(key, std::slice::from_raw_parts(value.cast::<u8>(), value_length));
-                (self.api.iter_next)(iterator);
+                // A seek alone reads no further pair.
+                if left > 0 {
+                    (self.api.iter_next)(iterator);
+                }
             }
             (self.api.iter_get_error)(iterator, &raw mut error);
             (self.api.iter_destroy)(iterator);

@@ -25,6 +25,7 @@ use crate::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
@@ -54,6 +55,16 @@ pub trait Engine: Send + Sync {
 
     /// Makes everything written before durable.
     fn sync(&self) -> Result;
+
+    /// Waits for the end of background work in the store's own way, if it has one, at most this long.
+    fn wait_for_background(&self, _longest: Duration) -> Result {
+        Ok(())
+    }
+
+    /// True if no background work waits or runs, or if the store does not say.
+    fn is_idle(&self) -> bool {
+        true
+    }
 
     /// The store's own statistics.
     fn figures(&self) -> Figures {

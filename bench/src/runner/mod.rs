@@ -36,6 +36,9 @@ const FIRST_GETS_COUNT: u64 = 100;
 /// Bytes that a map in memory uses per record beside the record: two allocations, its share of a node.
 const MAP_BYTES_PER_RECORD: u64 = 90;
 
+/// Seconds without background work after which a store is settled.
+const QUIET_SECONDS: f64 = 5.0;
+
 /// The recorded result of a turn that this kind of engine cannot have; not a failure.
 pub const LEFT_OUT: &str = "left out";
 
@@ -129,7 +132,7 @@ impl<'a> Runner<'a> {
                 })?;
                 self.bar.inc(cost(cell));
             }
-            let is_last = schedule.get(at + 1).is_none_or(|(next, _)| (next.records, next.sizes) != (cell.records, cell.sizes));
+            let is_last = schedule.get(at + 1).is_none_or(|(next, _)| next.data_set() != cell.data_set());
             if is_last {
                 remove(&self.data_sets())?;
             }
@@ -178,6 +181,8 @@ impl<'a> Runner<'a> {
             threads: cell.threads,
             seconds_max: self.plan.seconds_max,
             writing_seconds_max: self.plan.writing_seconds_max,
+            seconds_total: None,
+            quiet_s: if self.is_smoke { 0.1 } else { QUIET_SECONDS },
             seed: self.plan.seed,
             hold: false,
         }
@@ -202,12 +207,13 @@ impl<'a> Runner<'a> {
             {
                 return Err(Failure(format!("{LEFT_OUT}: it keeps nothing")));
             }
-            let bytes = cell.data_bytes() + cell.data_bytes() / cell.sizes.record_bytes() * MAP_BYTES_PER_RECORD;
+            let bytes =
+                cell.data_bytes() + cell.data_bytes() / cell.sizes.record_bytes() * MAP_BYTES_PER_RECORD;
             if self.limit && bytes > self.plan.memory_bytes {
                 return Err(Failure(format!("{LEFT_OUT}: the data does not fit into the memory")));
             }
             if cell.records > 0 {
-                steps.insert(0, Step::Load { records: cell.records });
+                steps.insert(0, Step::Load { records: cell.records, is_scattered: cell.is_scattered });
             }
         }
         fs::create_dir_all(&dir).map_err(on("create", &dir))?;
@@ -269,7 +275,7 @@ impl<'a> Runner<'a> {
 
     /// The store with the cell's records, loaded on first use.
     fn data_set(&self, cell: &Cell, engine: &Spec) -> Result<PathBuf> {
-        let name = format!("{}-{}-{}", engine.file_name(), cell.records, cell.sizes);
+        let name = format!("{}-{}", engine.file_name(), cell.data_set());
         let dir = self.data_sets().join(&name);
         let mark = self.data_sets().join(name + ".loaded");
         if mark.exists() {
@@ -277,7 +283,8 @@ impl<'a> Runner<'a> {
         }
         remove(&dir)?;
         fs::create_dir_all(&dir).map_err(on("create", &dir))?;
-        let mut job = self.job(cell, engine, dir.clone(), vec![Step::Load { records: cell.records }]);
+        let load = Step::Load { records: cell.records, is_scattered: cell.is_scattered };
+        let mut job = self.job(cell, engine, dir.clone(), vec![load]);
         // Loading is not measured, and a sync for each record would take hours.
         job.settings.durability = Durability::Process;
         job.threads = 1;

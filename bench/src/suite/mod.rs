@@ -27,6 +27,8 @@ pub struct Cell {
     pub records: u64,
     /// Sizes of the records.
     pub sizes: Sizes,
+    /// True if the data set is loaded in a random order, and is settled; false if in key order.
+    pub is_scattered: bool,
     /// The steps to run.
     pub steps: Vec<Step>,
     /// Number of threads that run them.
@@ -56,6 +58,7 @@ impl Cell {
             id: id.into(),
             records,
             sizes: Sizes::default(),
+            is_scattered: false,
             steps,
             threads,
             durability: None,
@@ -64,11 +67,18 @@ impl Cell {
         }
     }
 
+    /// The name of the data set that it starts from: cells with the same one share its copies.
+    pub fn data_set(&self) -> String {
+        let order = if self.is_scattered { "-scattered" } else { "" };
+        format!("{}-{}{order}", self.records, self.sizes)
+    }
+
     /// Approximate number of bytes of user data in the initial data set, or in the data that it
     /// writes.
     pub fn data_bytes(&self) -> u64 {
         let made = self.steps.iter().map(|step| match step {
             Step::Ingest { events, .. } => *events,
+            Step::Fill { records, round: 0, .. } => *records,
             Step::Run { workload, operations, .. } if workload.is_insert() => *operations,
             _ => 0,
         });

@@ -1,23 +1,22 @@
 //! The threads that run one measured step, and the samples taken during it.
 
-use super::source::{FromFile, FromTrace, FromWorkload, Next, Source};
+use super::filled::Filled;
+use super::meter::Meter;
+use super::settle;
+use super::source::{FromFile, FromFill, FromSeek, FromTrace, FromWorkload, Next, Source};
 use super::tally::{Kind, Tally};
+use super::work::{Mix, Work};
 use crate::engine::Engine;
 use crate::failure::{Failure, Result, on};
 use crate::job::{Job, Step};
 use crate::measure::cycles::Cycles;
-use crate::measure::process::{self, Counters, DeviceCounters};
 use crate::measure::space::Sampler;
 use crate::record::Measured;
-use cantle_workloads::analytics::{self, Analytics};
-use cantle_workloads::generator::{Chooser, Permutation, Random};
-use cantle_workloads::population::Population;
+use cantle_workloads::generator::{Chooser, Random};
 use cantle_workloads::records::Values;
 use cantle_workloads::trace::Reader;
-use cantle_workloads::workload::Workload;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,53 +26,41 @@ const TICK: Duration = Duration::from_millis(20);
 /// Number of operations after which a thread checks the state of the others.
 const LOOK_EVERY: u64 = 64;
 
-/// Random bytes from which values are cut.
-const FILLER_BYTES: usize = 1 << 20;
-
 /// A store and the threads that use it.
 pub struct Crew<'a> {
     pub job: &'a Job,
     pub engine: &'a dyn Engine,
     pub values: &'a Values,
-}
-
-/// A step as its threads see it.
-struct Work {
-    mix: Mix,
-    /// Records or events that exist.
-    population: Population,
-    operations: u64,
-    record_bytes: u64,
-    filler: Vec<u8>,
-    seed: u64,
-    /// Time after which the step ends, even if operations are left.
-    longest: Duration,
-}
-
-enum Mix {
-    Workload { workload: Workload, chooser: Option<Chooser>, insert_order: Option<Permutation> },
-    Ingest(Analytics),
-    Analyse(Analytics),
-    Replay(PathBuf),
+    /// The records that a fill before the step left; `None` if there was none.
+    pub filled: Option<&'a Filled>,
 }
 
 impl Crew<'_> {
-    /// Runs a step to its end, syncs, and reports.
-    pub fn run(&self, step: &Step, cycles: &mut Cycles) -> Result<Measured> {
-        let work = self.prepare(step)?;
-        if let (Step::Run { warmup, .. }, Mix::Workload { chooser: Some(chooser), .. }) = (step, &work.mix) {
-            self.warm_up(chooser, *warmup, work.population.existing())?;
+    /// Runs a step to its end or until `longest` is over, syncs, and reports. After a fill it also returns
+    /// the records that exist.
+    pub fn run(
+        &self,
+        step: &Step,
+        longest: Duration,
+        cycles: &mut Cycles,
+    ) -> Result<(Measured, Option<Filled>)> {
+        if let Step::Settle { .. } = step {
+            return Ok((self.settle(longest, cycles)?, None));
+        }
+        let work = Work::new(self.job, step, self.filled, longest)?;
+        if let (Step::Run { warmup, .. }, Mix::Workload { chooser: Some(chooser), filled, .. }) =
+            (step, &work.mix)
+        {
+            self.warm_up(chooser, filled, *warmup, work.population.existing())?;
         }
         let dir = &self.job.settings.dir;
         let before_population = work.population.existing();
         let (failed, left) = (AtomicBool::new(false), AtomicU64::new(work.operations));
-        process::reset_peak_resident();
-        let figures_before = self.engine.figures();
-        let (device_before, counters_before) = (DeviceCounters::of(dir), Counters::now());
-        let cycles_before = cycles.now();
+        let meter = Meter::start(self.engine, dir, cycles);
         let start = Instant::now();
         let mut sampler = Sampler::new(start);
-        let live_bytes = || work.population.existing() * work.record_bytes;
+        let done = || work.operations - left.load(Ordering::Relaxed);
+        let live_bytes = || work.existing(done()) * work.record_bytes;
 
         let tallies = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.job.threads)
@@ -99,76 +86,45 @@ impl Crew<'_> {
                 .collect::<Result<Vec<Tally>>>()
         })?;
 
-        let cycles = cycles.now().zip(cycles_before).map(|(now, before)| now - before);
-        let sync_started = Instant::now();
-        self.engine.sync()?;
-        let sync_s = sync_started.elapsed().as_secs_f64();
-        let counters = Counters::now().since(counters_before);
-        let device = DeviceCounters::of(dir).zip(device_before).map(|(now, before)| now.since(before));
-        let mut figures = self.engine.figures();
-        for (name, value) in &mut figures {
-            *value -= figures_before.get(name).copied().unwrap_or(0.0);
-        }
+        let measured = meter.stop(self.engine, dir, cycles)?;
         let mut sum = Tally::new()?;
         tallies.iter().try_for_each(|tally| sum.add(tally))?;
-        Ok(Measured {
+        let measured = Measured {
             operations: sum.operations,
             seconds: sum.took.as_secs_f64(),
+            is_cut: left.load(Ordering::Relaxed) > 0 && !matches!(work.mix, Mix::Replay(_)),
             latency: sum.percentiles()?,
             timeline: sum.timeline.timeline(),
-            counters,
-            device,
-            cycles,
             user_bytes_written: sum.written,
             user_bytes_read: sum.read,
             gets: sum.gets,
             rows: sum.rows,
             missing: sum.missing,
             wrong: sum.wrong,
-            peak_resident_bytes: process::peak_resident_bytes(),
             space: sampler.finish(dir, live_bytes()),
-            sync_s,
-            figures,
-        })
-    }
-
-    fn prepare(&self, step: &Step) -> Result<Work> {
-        let mut filler = vec![0; FILLER_BYTES];
-        Random::stream(self.job.seed, u64::MAX - 3).fill(&mut filler);
-        let seed = self.job.seed;
-        let work = |mix, existing, operations, record_bytes| Work {
-            mix,
-            population: Population::new(existing),
-            operations,
-            record_bytes,
-            filler,
-            seed: Random::stream(seed, operations).bits(),
-            longest: self.job.longest(step),
+            ..measured
         };
-        let event_bytes = (analytics::KEY_BYTES + analytics::VALUE_BYTES) as u64;
-        Ok(match step {
-            Step::Load { .. } => return Err(Failure::new("a load is not measured")),
-            Step::Run { workload, distribution, theta, records, operations, .. } => {
-                let chooser = distribution.map(|distribution| {
-                    // The seed alone determines which records are hot, for every workload.
-                    Chooser::new(distribution, (*records).max(1), *theta, seed)
-                });
-                let insert_order = (*workload == Workload::InsertRandom && *operations > 0)
-                    .then(|| Permutation::new(*operations, seed));
-                let mix = Mix::Workload { workload: *workload, chooser, insert_order };
-                work(mix, *records, *operations, self.job.sizes.record_bytes())
-            }
-            Step::Ingest { shape, events, .. } => {
-                work(Mix::Ingest(Analytics::new(*shape, seed)), 0, *events, event_bytes)
-            }
-            Step::Analyse { shape, events, operations, .. } => {
-                work(Mix::Analyse(Analytics::new(*shape, seed)), *events, *operations, event_bytes)
-            }
-            Step::Replay { file, .. } => work(Mix::Replay(file.clone()), 0, u64::MAX, 0),
+        Ok((measured, work.filled(sum.operations)))
+    }
+
+    /// Waits until the store is settled.
+    fn settle(&self, longest: Duration, cycles: &mut Cycles) -> Result<Measured> {
+        let quiet = Duration::from_secs_f64(self.job.quiet_s);
+        let dir = &self.job.settings.dir;
+        let live_bytes = self.filled.map_or(0, |filled| filled.records) * self.job.sizes.record_bytes();
+        let meter = Meter::start(self.engine, dir, cycles);
+        let mut sampler = Sampler::new(Instant::now());
+        let settled = settle::wait(self.engine, quiet, longest, &mut || sampler.look(dir, live_bytes))?;
+        let measured = meter.stop(self.engine, dir, cycles)?;
+        Ok(Measured {
+            seconds: settled.after.as_secs_f64(),
+            is_cut: !settled.is_settled,
+            space: sampler.finish(dir, live_bytes),
+            ..measured
         })
     }
 
-    fn warm_up(&self, chooser: &Chooser, gets: u64, newest: u64) -> Result {
+    fn warm_up(&self, chooser: &Chooser, filled: &Filled, gets: u64, newest: u64) -> Result {
         let (mut chooser, mut random) = (chooser.clone(), Random::stream(self.job.seed, u64::MAX - 2));
         let until = Instant::now() + Duration::from_secs_f64(self.job.seconds_max);
         let mut key = Vec::new();
@@ -176,7 +132,7 @@ impl Crew<'_> {
             if Instant::now() > until {
                 break;
             }
-            self.job.sizes.key(chooser.next(&mut random, newest), &mut key);
+            self.job.sizes.key(filled.record(chooser.next(&mut random, newest)), &mut key);
             self.engine.get(&key, &mut |_| ())?;
         }
         Ok(())
@@ -187,14 +143,32 @@ impl Crew<'_> {
         let from_trace =
             |trace, random| FromTrace { trace, events: &work.population, random, filler: &work.filler };
         Ok(match &work.mix {
-            Mix::Workload { workload, chooser, insert_order } => Source::Workload(Box::new(FromWorkload {
-                workload: *workload,
-                chooser: chooser.clone(),
+            Mix::Workload { workload, chooser, insert_order, filled } => {
+                Source::Workload(Box::new(FromWorkload {
+                    workload: *workload,
+                    chooser: chooser.clone(),
+                    random,
+                    population: &work.population,
+                    first_insert: existing,
+                    insert_order: insert_order.clone(),
+                    filled,
+                    values: self.values,
+                    sizes: self.job.sizes,
+                }))
+            }
+            Mix::Fill { filled, order, is_first } => Source::Fill(Box::new(FromFill {
+                filled,
+                order: order.as_ref(),
+                is_first: *is_first,
                 random,
-                population: &work.population,
-                first_insert: existing,
-                insert_order: insert_order.clone(),
                 values: self.values,
+                sizes: self.job.sizes,
+            })),
+            Mix::Seek { chooser, rows, filled } => Source::Seek(Box::new(FromSeek {
+                chooser: chooser.clone(),
+                rows: *rows,
+                filled,
+                random,
                 sizes: self.job.sizes,
             })),
             Mix::Ingest(trace) => Source::Ingest(from_trace(trace, random)),
@@ -224,8 +198,8 @@ impl Crew<'_> {
         let take = |left: u64| (left > 0).then(|| left - left.min(LOOK_EVERY));
         'work: while let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             let taken = before.min(LOOK_EVERY);
-            for _ in 0..taken {
-                if !source.next(&mut next)? {
+            for number in 0..taken {
+                if !source.next(work.operations - before + number, &mut next)? {
                     break 'work;
                 }
                 let Some(kind) = next.kind else { break 'work };

@@ -6,9 +6,15 @@
 //! control group. The child ends when its input ends, so it never outlives its parent.
 
 mod crew;
+mod filled;
 mod load;
+mod meter;
+mod settle;
 mod source;
 mod tally;
+#[cfg(test)]
+mod tests;
+mod work;
 
 use crate::engine::{self, Engine};
 use crate::failure::{Failure, Result};
@@ -63,13 +69,18 @@ pub fn perform(job: &Job) -> Result<(Outcome, Option<Box<dyn Engine>>)> {
     let open_ms = begun.elapsed().as_secs_f64() * 1e3;
     let values = Values::new(job.seed);
     let mut steps = BTreeMap::new();
-    for step in &job.steps {
-        if let Step::Load { records } = *step {
-            load::load(opened.engine.as_ref(), &values, job.sizes, records, job.seed)?;
+    let mut filled = None;
+    // A load is not measured, and has no part of the time of all steps.
+    let mut begun = Instant::now();
+    for (at, step) in job.steps.iter().enumerate() {
+        if let Step::Load { records, is_scattered } = *step {
+            load::load(opened.engine.as_ref(), &values, job, records, is_scattered)?;
+            begun = Instant::now();
             continue;
         }
-        let crew = Crew { job, engine: opened.engine.as_ref(), values: &values };
-        let measured = crew.run(step, &mut cycles)?;
+        let crew = Crew { job, engine: opened.engine.as_ref(), values: &values, filled: filled.as_ref() };
+        let (measured, left) = crew.run(step, job.longest_at(at, begun.elapsed()), &mut cycles)?;
+        filled = left.or(filled);
         let name = step.name().ok_or_else(|| Failure::new("a step without a name"))?;
         steps.insert(name.to_string(), measured);
     }

@@ -1,5 +1,6 @@
 //! Sources of a thread's operations: a workload, the analytics trace, or a recorded trace.
 
+use super::filled::Filled;
 use super::tally::Kind;
 use crate::failure::Result;
 use cantle_workloads::analytics::{self, Analytics};
@@ -32,6 +33,8 @@ pub struct Next {
 /// One thread's operations.
 pub enum Source<'a> {
     Workload(Box<FromWorkload<'a>>),
+    Fill(Box<FromFill<'a>>),
+    Seek(Box<FromSeek<'a>>),
     Ingest(FromTrace<'a>),
     Analyse(FromTrace<'a>),
     Replay(Box<FromFile<'a>>),
@@ -46,7 +49,28 @@ pub struct FromWorkload<'a> {
     /// The number of the first inserted record, and the order of inserts if it is not key order.
     pub first_insert: u64,
     pub insert_order: Option<Permutation>,
+    pub filled: &'a Filled,
     pub values: &'a Values,
+    pub sizes: Sizes,
+}
+
+/// Writes each record once. Numbers of operations are the order, so that threads share no lock.
+pub struct FromFill<'a> {
+    pub filled: &'a Filled,
+    /// The order of a further round, as numbers of the first one.
+    pub order: Option<&'a Permutation>,
+    pub is_first: bool,
+    pub random: Random,
+    pub values: &'a Values,
+    pub sizes: Sizes,
+}
+
+/// Seeks random records.
+pub struct FromSeek<'a> {
+    pub chooser: Chooser,
+    pub rows: u64,
+    pub filled: &'a Filled,
+    pub random: Random,
     pub sizes: Sizes,
 }
 
@@ -68,10 +92,19 @@ pub struct FromFile<'a> {
 }
 
 impl Source<'_> {
-    /// Writes the next operation to `next`; `false` at the end.
-    pub fn next(&mut self, next: &mut Next) -> Result<bool> {
+    /// Writes the next operation, which has this number among those of all threads, to `next`; `false` at
+    /// the end.
+    pub fn next(&mut self, number: u64, next: &mut Next) -> Result<bool> {
         match self {
             Self::Workload(source) => source.next(next),
+            Self::Fill(source) => {
+                source.next(number, next);
+                Ok(true)
+            }
+            Self::Seek(source) => {
+                source.next(next);
+                Ok(true)
+            }
             Self::Ingest(source) => {
                 source.event(next);
                 Ok(true)
@@ -101,7 +134,9 @@ impl FromWorkload<'_> {
                 let order = self.insert_order.as_ref();
                 order.map_or(record, |order| self.first_insert + order.apply(record - self.first_insert))
             }
-            (_, Some(chooser)) => chooser.next(&mut self.random, self.population.existing()),
+            (_, Some(chooser)) => {
+                self.filled.record(chooser.next(&mut self.random, self.population.existing()))
+            }
             (_, None) => return Err(crate::failure::Failure::new("a workload without records to choose")),
         };
         self.sizes.key(record, &mut next.key);
@@ -118,6 +153,24 @@ impl FromWorkload<'_> {
         (next.kind, next.rows, next.to) = (Some(kind), rows, None);
         (next.is_checkable, next.must_exist) = (true, true);
         Ok(true)
+    }
+}
+
+impl FromFill<'_> {
+    fn next(&mut self, number: u64, next: &mut Next) {
+        let record = self.filled.record(self.order.map_or(number, |order| order.apply(number)));
+        self.sizes.key(record, &mut next.key);
+        self.values.fill_for(&next.key, self.sizes.value_bytes, &mut next.value, &mut self.random);
+        (next.kind, next.claimed) = (Some(if self.is_first { Kind::Insert } else { Kind::Put }), None);
+    }
+}
+
+impl FromSeek<'_> {
+    fn next(&mut self, next: &mut Next) {
+        let record = self.filled.record(self.chooser.next(&mut self.random, self.filled.records));
+        self.sizes.key(record, &mut next.key);
+        (next.kind, next.rows, next.to) = (Some(Kind::Scan), self.rows, None);
+        (next.is_checkable, next.must_exist, next.claimed) = (true, true, None);
     }
 }
 
