@@ -9,6 +9,7 @@ mod btree;
 mod cantle;
 #[cfg(feature = "fjall")]
 mod fjall;
+mod grid;
 #[cfg(feature = "leveldb")]
 mod leveldb;
 #[cfg(feature = "lmdb")]
@@ -135,7 +136,7 @@ macro_rules! peer {
     }};
 }
 
-fn adapters() -> [Adapter; 9] {
+fn adapters() -> [Adapter; 10] {
     let adapter =
         |name, about, written_once, feature, open| Adapter { name, about, written_once, feature, open };
     let (cantle, rocksdb) = (&["table", "log"][..], &["sst"][..]);
@@ -159,6 +160,13 @@ fn adapters() -> [Adapter; 9] {
         adapter(
             "rocksdb-tuned",
             "RocksDB tuned for the memory",
+            rocksdb,
+            "rocksdb",
+            peer!("rocksdb", rocksdb::open_tuned),
+        ),
+        adapter(
+            "rocksdb",
+            "RocksDB with settings; rocksdb-grid is a set of them",
             rocksdb,
             "rocksdb",
             peer!("rocksdb", rocksdb::open_tuned),

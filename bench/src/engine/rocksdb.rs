@@ -1,11 +1,12 @@
 //! RocksDB, with its defaults and tuned for the run's memory.
 
-use super::{Durability, Engine, Figures, Opened, Pair, Settings, Spec};
+use super::{Durability, Engine, Figures, Opened, Pair, Settings, Spec, grid};
 use crate::failure::{Failure, Result};
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options, ReadOptions, WriteBatch,
-    WriteOptions,
+    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options, ReadOptions,
+    WaitForCompactOptions, WriteBatch, WriteOptions,
 };
+use std::time::Duration;
 
 struct RocksDb {
     db: DB,
@@ -25,7 +26,7 @@ const BLOOM_BITS: f64 = 10.0;
 const JOBS_MIN: usize = 2;
 
 /// Opens RocksDB with filters, caches and buffers that follow the budget, and as many background
-/// jobs as Cantle.
+/// jobs as Cantle. Settings of the spec replace the usual ones.
 pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
     let budget = settings.budget_bytes;
     // Two memtables of an eighth of the budget each, or of the default's 64 MB: smaller ones are
@@ -34,31 +35,46 @@ pub fn open_tuned(spec: &Spec, settings: &Settings) -> Result<Opened> {
     // recommends. RocksDB uses the rest for filters, indexes and memory that the allocator leaves
     // empty. With all of the rest for blocks, it was killed because it reached a limit of four
     // thirds of the budget.
-    let write_buffer = (budget / 8).clamp(1 << 20, 64 << 20);
-    let cache_bytes = (budget / 2).max(1 << 20);
+    let mut write_buffer = (budget / 8).clamp(1 << 20, 64 << 20);
+    let mut cache_bytes = (budget / 2).max(1 << 20);
+    let mut bits = BLOOM_BITS;
     let jobs = settings.background_threads.max(JOBS_MIN);
 
     let mut table = BlockBasedOptions::default();
-    table.set_bloom_filter(BLOOM_BITS, false);
-    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(cache_bytes)?, 0));
     let mut options = options();
+    let mut others = String::new();
+    for (name, value) in &spec.settings {
+        match (name.as_str(), value.as_str()) {
+            ("write_buffer", _) => write_buffer = grid::bytes(value, budget)?.max(1 << 16),
+            ("cache", _) => cache_bytes = grid::bytes(value, budget)?.max(1 << 16),
+            ("filter", _) => bits = value.parse()?,
+            ("filter_in", "tables") => {}
+            ("filter_in", "cache") => {
+                table.set_cache_index_and_filter_blocks(true);
+                table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+            }
+            ("level0_trigger", _) => options.set_level_zero_file_num_compaction_trigger(value.parse()?),
+            ("level_multiplier", times) => options.set_max_bytes_for_level_multiplier(times.parse()?),
+            ("compaction", "leveled") => options.set_compaction_style(DBCompactionStyle::Level),
+            ("compaction", "universal") => options.set_compaction_style(DBCompactionStyle::Universal),
+            _ => return Err(Failure(format!("{name}={value} is no setting of RocksDB here"))),
+        }
+        others += &format!("; {name} {value}");
+    }
+    if bits > 0.0 {
+        table.set_bloom_filter(bits, false);
+    }
+    table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(cache_bytes)?, 0));
     options.set_block_based_table_factory(&table);
     options.set_write_buffer_size(usize::try_from(write_buffer)?);
     options.set_max_write_buffer_number(3);
     options.set_max_background_jobs(i32::try_from(jobs)?);
     options.set_bytes_per_sync(1 << 20);
-    let mut configuration = format!(
-        "Bloom filters of {BLOOM_BITS} bits; block cache {cache_bytes} (hyper clock); write_buffer_size \
-         {write_buffer}, max_write_buffer_number 3; max_background_jobs {jobs}; bytes_per_sync 1 MiB; compression none"
+    let configuration = format!(
+        "Bloom filters of {bits} bits; block cache {cache_bytes} (hyper clock); write_buffer_size \
+         {write_buffer}, max_write_buffer_number 3; max_background_jobs {jobs}; bytes_per_sync 1 MiB; compression \
+         none{others}"
     );
-    for (name, value) in &spec.settings {
-        match (name.as_str(), value.as_str()) {
-            ("level_multiplier", times) => options.set_max_bytes_for_level_multiplier(times.parse()?),
-            ("compaction", "universal") => options.set_compaction_style(DBCompactionStyle::Universal),
-            _ => return Err(Failure(format!("{name}={value} is no setting of RocksDB here"))),
-        }
-        configuration += &format!("; {name} {value}");
-    }
     open(options, configuration, settings)
 }
 
@@ -113,16 +129,37 @@ impl Engine for RocksDb {
         }
         let mut iterator = self.db.raw_iterator_opt(options);
         iterator.seek(from);
-        for _ in 0..rows {
+        for left in (0..rows).rev() {
             let Some((key, value)) = iterator.item() else { break };
             read(key, value);
-            iterator.next();
+            // A seek alone reads no further pair.
+            if left > 0 {
+                iterator.next();
+            }
         }
         Ok(iterator.status()?)
     }
 
     fn sync(&self) -> Result {
         Ok(self.db.flush_wal(true)?)
+    }
+
+    fn wait_for_background(&self, longest: Duration) -> Result {
+        let mut options = WaitForCompactOptions::default();
+        options.set_timeout(u64::try_from(longest.as_micros())?.max(1));
+        // The only error of a healthy store is the end of the time, which `is_idle` shows, too.
+        let _ = self.db.wait_for_compact(&options);
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        let names = [
+            "rocksdb.num-running-compactions",
+            "rocksdb.num-running-flushes",
+            "rocksdb.compaction-pending",
+            "rocksdb.mem-table-flush-pending",
+        ];
+        names.iter().all(|name| self.db.property_int_value(*name).ok().flatten().unwrap_or(0) == 0)
     }
 
     fn figures(&self) -> Figures {

@@ -1,5 +1,6 @@
 //! The engine and its own settings: `cantle`, `leveldb=PATH.so`, `cantle:munks=off`.
 
+use super::grid;
 use crate::failure::{Failure, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,8 +31,11 @@ impl Spec {
         self
     }
 
-    /// Parses one spec, or two for `rocksdb`, which names both configurations.
+    /// Parses one spec, or two for `rocksdb`, which names both configurations, or those of the grid.
     pub fn parse(text: &str) -> Result<Vec<Self>> {
+        if text == grid::NAME {
+            return Ok(grid::ROCKSDB.map(Self::parse).into_iter().collect::<Result<Vec<_>>>()?.concat());
+        }
         if text == "rocksdb" {
             return Ok(vec![Self::plain("rocksdb-default"), Self::plain("rocksdb-tuned")]);
         }
@@ -52,6 +56,16 @@ impl Spec {
     /// True for Cantle, in any configuration.
     pub fn is_cantle(&self) -> bool {
         self.name.starts_with("cantle")
+    }
+
+    /// True for RocksDB, in any configuration.
+    pub fn is_rocksdb(&self) -> bool {
+        self.name.starts_with("rocksdb")
+    }
+
+    /// True for RocksDB with tiers instead of levels.
+    pub fn is_universal(&self) -> bool {
+        self.is_rocksdb() && self.settings.get("compaction").is_some_and(|style| style == "universal")
     }
 
     /// True if the engine keeps nothing on disk, so that a data set cannot be copied to it.

@@ -93,6 +93,12 @@ fn every_variant_that_a_suite_asks_for_can_be_opened() {
         let opened = open(spec, &settings(dir.path(), Durability::Process)).unwrap();
         opened.engine.close().unwrap();
     }
+    for spec in Spec::parse("rocksdb-grid").unwrap().iter().filter(|spec| check(spec).is_ok()) {
+        let dir = tempfile::tempdir().unwrap();
+        let opened = open(spec, &settings(dir.path(), Durability::Process)).unwrap();
+        assert!(opened.configuration.contains("level0_trigger"), "{}", opened.configuration);
+        opened.engine.close().unwrap();
+    }
     for wrong in ["cantle:munks=maybe", "cantle:nothing=1", "cantle:log_bytes=much"] {
         let spec = Spec::parse(wrong).unwrap().remove(0);
         let dir = tempfile::tempdir().unwrap();
