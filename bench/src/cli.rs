@@ -61,7 +61,7 @@ enum Action {
         #[arg(default_value = "evendb")]
         suite: String,
     },
-    /// Every workload and adapter of Cantle at a tiny size, checked
+    /// Every suite and adapter of Cantle at a tiny size, checked
     Smoke,
     /// A child of a run
     #[command(hide = true)]
@@ -138,6 +138,16 @@ struct Common {
     /// The longest time of a step that only writes, unless each write is synced: stores defer work, which short steps do not show
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     writing_step: Duration,
+
+    /// The longest time of all turns at a cell: the steps of a turn share it, and end early [default:
+    /// 10m in the suite pebblesdb, none in others]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    cell_time: Option<Duration>,
+
+    /// The longest time of the run, of which each cell has its share [default: 100m in the suite
+    /// pebblesdb, none in others]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    suite_time: Option<Duration>,
 
     /// Seed of keys, values and order
     #[arg(long, default_value_t = 1)]
@@ -231,6 +241,9 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
         engines.extend(Spec::parse(text)?);
     }
     engines.iter().try_for_each(engine::check)?;
+    let seconds = |asked: Option<Duration>, usual: f64| {
+        asked.map_or((suite == suite::PEBBLESDB).then_some(usual), |time| Some(time.as_secs_f64()))
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_bytes = common.memory.unwrap_or((PAPER_MEMORY_BYTES * scale) as u64);
     Ok(Plan {
@@ -249,6 +262,8 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
         rounds: common.rounds,
         seconds_max: common.step.as_secs_f64(),
         writing_seconds_max: common.writing_step.as_secs_f64(),
+        cell_seconds_max: seconds(common.cell_time, 600.0),
+        suite_seconds_max: seconds(common.suite_time, 6_000.0),
         seed: common.seed,
     })
 }

@@ -112,6 +112,9 @@ pub enum Step {
         warmup: u64,
         /// Operations.
         operations: u64,
+        /// True if a bare writer appends to a file beside the store meanwhile. The step has the time of
+        /// one that only writes.
+        with_appends: bool,
     },
     /// Ingest the analytics trace.
     Ingest {
@@ -159,15 +162,18 @@ impl Step {
             Self::Load { .. } => 0,
             Self::Fill { .. } | Self::Ingest { .. } => 6,
             Self::Settle { .. } => 4,
+            Self::Run { with_appends: true, .. } => 24,
             Self::Run { .. } | Self::Seek { .. } | Self::Analyse { .. } | Self::Replay { .. } => 1,
         }
     }
 
-    /// True if the step only writes.
+    /// True if the step only writes, or is as long as one that does.
     pub fn only_writes(&self) -> bool {
         match self {
             Self::Load { .. } | Self::Fill { .. } | Self::Settle { .. } | Self::Ingest { .. } => true,
-            Self::Run { workload, .. } => *workload == Workload::P || workload.is_insert(),
+            Self::Run { workload, with_appends, .. } => {
+                *workload == Workload::P || workload.is_insert() || *with_appends
+            }
             Self::Seek { .. } | Self::Analyse { .. } | Self::Replay { .. } => false,
         }
     }
@@ -200,6 +206,7 @@ mod tests {
             records: 1,
             warmup: 0,
             operations: 1,
+            with_appends: false,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::measure::latency::Percentiles;
 use crate::measure::process::{Counters, DeviceCounters};
 use crate::measure::space::Space;
 use crate::measure::timeline::Timeline;
+use crate::suite::Cell;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,11 +58,27 @@ pub struct Plan {
     /// The longest time of a step that only writes: stores can defer sorting for a while, and the
     /// step must be long enough to show it.
     pub writing_seconds_max: f64,
+    /// The longest time of all turns at a cell, if there is a limit: steps end early, fills as well.
+    #[serde(default)]
+    pub cell_seconds_max: Option<f64>,
+    /// The longest time of the whole run, if there is a limit.
+    #[serde(default)]
+    pub suite_seconds_max: Option<f64>,
     /// Seed of everything random.
     pub seed: u64,
 }
 
 impl Plan {
+    /// The memory limit at a cell.
+    pub fn memory_at(&self, cell: &Cell) -> u64 {
+        (self.memory_bytes as f64 * cell.memory) as u64
+    }
+
+    /// The memory budget of the stores at a cell.
+    pub fn budget_at(&self, cell: &Cell) -> u64 {
+        (self.budget_bytes as f64 * cell.memory) as u64
+    }
+
     /// True if results of both are comparable: they may only differ in the selection.
     pub fn is_as(&self, other: &Self) -> bool {
         let of =
@@ -176,6 +193,12 @@ pub struct Measured {
     pub missing: u64,
     /// Values of another key, or rows out of order: errors likewise.
     pub wrong: u64,
+    /// The longest first operation of a thread, in nanoseconds.
+    #[serde(default)]
+    pub first_ns: Option<u64>,
+    /// The longest append of the bare writer beside the step, in nanoseconds, if there was one.
+    #[serde(default)]
+    pub append_longest_ns: Option<u64>,
     /// Peak resident memory.
     pub peak_resident_bytes: Option<u64>,
     /// Bytes on disk over time.

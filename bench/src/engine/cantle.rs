@@ -114,7 +114,7 @@ impl Engine for Cantle {
     }
 }
 
-/// Numbers by their path: `gets_served.munk`. The only keyspace of the lab is left out of the path.
+/// Numbers by their path: `gets_served.resident`. The only keyspace of the lab is left out of the path.
 fn flatten(path: &str, value: &serde_json::Value, into: &mut Figures) {
     let join = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
     match value {

@@ -61,6 +61,12 @@ impl<'a> Results<'a> {
         found.into_iter().flat_map(|(_, trials)| trials.iter().copied())
     }
 
+    /// The engines beside those of the run that had a turn at a cell.
+    pub fn others(&self, cell: &str) -> Vec<Spec> {
+        let at = self.by_cell.keys().filter(|(other, _)| *other == cell).map(|(_, engine)| *engine);
+        at.filter(|engine| !self.engines.contains(engine)).cloned().collect()
+    }
+
     /// The reason why an engine has no result at a cell.
     pub fn failure(&self, cell: &str, engine: &Spec) -> Option<&'a str> {
         self.trials(cell, engine).find_map(|trial| trial.outcome.as_ref().err().map(String::as_str))

@@ -12,7 +12,7 @@ const RATIO_MAX: f64 = 1.25;
 pub fn uneven(suite: &Suite, results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in &suite.cells {
-        let engines = cell.engines.as_ref().unwrap_or(&results.engines);
+        let engines = cell.engines_of(&results.engines);
         let reads = |engine| Some((engine, results.middle(&cell.id, "", engine, Measure::DeviceReads)?));
         let rates: Vec<(_, Middle)> = engines.iter().filter_map(reads).collect();
         let medians = || rates.iter().map(|(_, middle)| middle.median);

@@ -104,9 +104,12 @@ fn panel_html(panel: &Panel, results: &Results) -> String {
     format!("<figure class=\"panel{wide}\"><figcaption>{}</figcaption>{body}</figure>\n", escape(&title))
 }
 
-/// The engines of a point: its own, or all of the run.
+/// The engines of a point: its own, or all that had a turn at its cell.
 fn engines(point: &Point, results: &Results) -> Vec<Spec> {
-    point.engine.as_ref().map_or_else(|| results.engines.clone(), |engine| vec![engine.clone()])
+    match &point.engine {
+        Some(engine) => vec![engine.clone()],
+        None => results.engines.iter().cloned().chain(results.others(&point.cell)).collect(),
+    }
 }
 
 /// The colour of an engine, the same on every plot.
@@ -223,7 +226,7 @@ fn table(panel: &Panel, measures: &[Measure], results: &Results) -> String {
 /// The components that serve gets: the name in the store's statistics, and a readable name. The
 /// first two are memory.
 const COMPONENTS: [(&str, &str); 6] = [
-    ("munk", "munks"),
+    ("resident", "munks"),
     ("row", "row cache"),
     ("log_memory", "logs, by the index in memory"),
     ("log_index", "logs, their older parts"),

@@ -7,9 +7,12 @@ mod compare;
 mod device;
 mod figure;
 mod page;
+mod rows;
 mod svg;
 mod tables;
 
+#[cfg(test)]
+mod row_tests;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +29,11 @@ pub fn html(run: &Run, suite: &Suite, trials: &[Trial]) -> String {
 /// Prints the comparison of every cell, the worst first, for the terminal.
 pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
     let results = Results::new(run, trials);
+    let goals = rows::lines(&rows::scores(run, suite, &results));
+    goals.iter().for_each(|line| println!("{line}"));
+    if !goals.is_empty() {
+        println!();
+    }
     for line in tables::lines(&compare::comparisons(run, suite, &results)) {
         println!("{line}");
     }
@@ -38,6 +46,11 @@ pub fn print(run: &Run, suite: &Suite, trials: &[Trial]) {
 pub fn print_markdown(run: &Run, suite: &Suite, trials: &[Trial]) {
     let results = Results::new(run, trials);
     let mut comparisons = compare::comparisons(run, suite, &results);
+    let goals = rows::markdown(&rows::scores(run, suite, &results));
+    goals.iter().for_each(|line| println!("{line}"));
+    if !goals.is_empty() {
+        println!();
+    }
     let place = |cell: &str| suite.cells.iter().position(|other| other.id == cell);
     comparisons.sort_by_key(|comparison| place(&comparison.cell));
     for line in tables::markdown(&comparisons) {

@@ -2,7 +2,7 @@
 
 use super::compare::{Results, comparisons, steps};
 use super::svg::{escape, number};
-use super::{device, figure, tables};
+use super::{device, figure, rows, tables};
 use crate::record::Run;
 use crate::suite::Suite;
 use crate::suite::measure::Measure;
@@ -27,12 +27,14 @@ pub fn render(run: &Run, suite: &Suite, results: &Results) -> String {
     );
     let _ = writeln!(out, "<h1>The benchmark lab: {}</h1>", escape(&run.plan.suite));
     out += &summary(run);
+    out += &rows::html(&rows::scores(run, suite, results));
     out += "<h2>Wins and losses</h2>\n<p>Throughput in thousand operations per second: the median of the rounds, and half the \
             distance between the outermost ones. The ratio is Cantle over the better of the engines it is compared with, \
             and the worst come first: red is lost, yellow short of the goal.</p>\n<div class=\"scroll\">";
     out += &tables::html(&comparisons);
     out += "</div>\n";
     out += &items("What the device did", device::uneven(suite, results));
+    out += &items("Steps that ended early", cut(suite, results));
     out += &items("What failed or was left out", failures(suite, results));
     out += "<h2>Figures and tables</h2>\n<p class=\"contents\">";
     for (id, title, _) in &figures {
@@ -98,7 +100,7 @@ fn summary(run: &Run) -> String {
 fn failures(suite: &Suite, results: &Results) -> Vec<String> {
     let mut items = Vec::new();
     for cell in &suite.cells {
-        for engine in cell.engines.as_ref().unwrap_or(&results.engines) {
+        for engine in &cell.engines_of(&results.engines) {
             let failure = results.failure(&cell.id, engine);
             items.extend(failure.map(|why| format!("{} · {engine}: {why}", cell.id)));
             let steps =
@@ -110,6 +112,26 @@ fn failures(suite: &Suite, results: &Results) -> Vec<String> {
             }));
         }
     }
+    items
+}
+
+/// Steps that ran out of time, with the share of their operations that they finished.
+fn cut(suite: &Suite, results: &Results) -> Vec<String> {
+    let mut items = Vec::new();
+    for cell in suite.cells.iter().filter(|cell| !cell.is_cantle_alone) {
+        for engine in &cell.engines_of(&results.engines) {
+            for outcome in results.outcomes(&cell.id, engine) {
+                for (name, measured) in outcome.steps.iter().filter(|(_, measured)| measured.is_cut) {
+                    let (seconds, operations) = (number(measured.seconds), measured.operations);
+                    items.push(format!(
+                        "{} · {engine}: {name} after {operations} operations, {seconds} s",
+                        cell.id
+                    ));
+                }
+            }
+        }
+    }
+    items.dedup();
     items
 }
 
@@ -153,7 +175,7 @@ fn numbers(suite: &Suite, results: &Results) -> String {
     out += "</tr></thead><tbody>\n";
     for cell in &suite.cells {
         for step in steps(cell) {
-            for engine in cell.engines.as_ref().unwrap_or(&results.engines) {
+            for engine in &cell.engines_of(&results.engines) {
                 if results.outcomes(&cell.id, engine).is_empty() {
                     continue;
                 }

@@ -28,6 +28,8 @@ fn run() -> Run {
             rounds: 3,
             seconds_max: 60.0,
             writing_seconds_max: 60.0,
+            cell_seconds_max: None,
+            suite_seconds_max: None,
             seed: 1,
         },
         commands: vec!["run --engines <cantle>".into()],

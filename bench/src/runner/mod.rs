@@ -7,6 +7,7 @@ mod copy;
 mod device;
 mod machine;
 mod results;
+mod time;
 
 pub use machine::{describe, revision};
 pub use results::{Results, read as read_results};
@@ -25,7 +26,8 @@ use rustix::fs::{FlockOperation, flock};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+use time::TimeOf;
 
 /// The step that is measured after a store was killed and opened again.
 pub const FIRST_GETS: &str = "first-gets";
@@ -102,9 +104,9 @@ impl<'a> Runner<'a> {
             !done.contains(&(cell.id.clone(), engine.to_string(), round))
         };
         let turns = |cell: &Cell| -> Vec<(u64, Spec)> {
-            let engines = self.engines(cell);
-            let rounds =
-                (0..self.plan.rounds).flat_map(|round| engines.iter().map(move |e| (round, e.clone())));
+            let engines = cell.engines_of(&self.plan.engines);
+            let rounds = (0..self.plan.rounds.min(cell.rounds_max))
+                .flat_map(|round| engines.iter().map(move |e| (round, e.clone())));
             rounds.filter(|(round, engine)| is_left(cell, engine, *round)).collect()
         };
         let schedule: Vec<(&Cell, Vec<(u64, Spec)>)> =
@@ -114,10 +116,16 @@ impl<'a> Runner<'a> {
         self.bar.enable_steady_tick(Duration::from_secs(1));
 
         let mut failures = 0;
+        let begun = Instant::now();
         for (at, (cell, turns)) in schedule.iter().enumerate() {
-            for (round, engine) in turns {
+            let left = schedule[at..].iter().filter(|(_, turns)| !turns.is_empty());
+            let weights = left.map(|(cell, _)| cell.weight()).sum::<u32>().max(1);
+            let share = f64::from(cell.weight()) / f64::from(weights);
+            let mut time = TimeOf::cell(self.plan, begun.elapsed(), share);
+            for (number, (round, engine)) in turns.iter().enumerate() {
                 self.bar.set_message(format!("{} · {engine} · round {}", cell.id, round + 1));
-                let outcome = self.turn(cell, engine).map_err(|failure| failure.0);
+                let outcome =
+                    self.turn(cell, engine, &mut time, turns.len() - number).map_err(|failure| failure.0);
                 if let Err(what) = &outcome {
                     failures += u64::from(!what.starts_with(LEFT_OUT));
                     self.say(&format!("{} · {engine}: {what}", cell.id));
@@ -148,17 +156,6 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The engines of a cell. If the cell names its own, those that are variants of one of the
-    /// run's.
-    fn engines(&self, cell: &Cell) -> Vec<Spec> {
-        let Some(own) = &cell.engines else { return self.plan.engines.clone() };
-        let takes_part = |own: &&Spec| {
-            let of = |engine: &Spec| engine.name == own.name || engine.is_cantle() && own.is_cantle();
-            self.plan.engines.iter().any(of)
-        };
-        own.iter().filter(takes_part).cloned().collect()
-    }
-
     fn data_sets(&self) -> PathBuf {
         self.work.join("data-sets")
     }
@@ -166,7 +163,7 @@ impl<'a> Runner<'a> {
     fn settings(&self, cell: &Cell, dir: PathBuf) -> Settings {
         Settings {
             dir,
-            budget_bytes: self.plan.budget_bytes,
+            budget_bytes: self.plan.budget_at(cell),
             durability: cell.durability.unwrap_or(self.plan.durability),
             background_threads: self.plan.background_threads,
         }
@@ -189,15 +186,15 @@ impl<'a> Runner<'a> {
     }
 
     /// One engine's turn, as soon as the machine's lock is free.
-    fn turn(&self, cell: &Cell, engine: &Spec) -> Result<Outcome> {
+    fn turn(&self, cell: &Cell, engine: &Spec, time: &mut TimeOf, turns_left: usize) -> Result<Outcome> {
         let lock = |operation| self.lock.as_ref().map_or(Ok(()), |file| flock(file, operation));
         lock(FlockOperation::LockExclusive)?;
-        let outcome = self.trial(cell, engine);
+        let outcome = self.trial(cell, engine, time, turns_left);
         lock(FlockOperation::Unlock)?;
         outcome
     }
 
-    fn trial(&self, cell: &Cell, engine: &Spec) -> Result<Outcome> {
+    fn trial(&self, cell: &Cell, engine: &Spec, time: &mut TimeOf, turns_left: usize) -> Result<Outcome> {
         let dir = self.work.join("trial");
         remove(&dir)?;
         let mut steps = cell.steps.clone();
@@ -209,7 +206,7 @@ impl<'a> Runner<'a> {
             }
             let bytes =
                 cell.data_bytes() + cell.data_bytes() / cell.sizes.record_bytes() * MAP_BYTES_PER_RECORD;
-            if self.limit && bytes > self.plan.memory_bytes {
+            if self.limit && bytes > self.plan.memory_at(cell) {
                 return Err(Failure(format!("{LEFT_OUT}: the data does not fit into the memory")));
             }
             if cell.records > 0 {
@@ -220,7 +217,9 @@ impl<'a> Runner<'a> {
         let shared = if engine.is_volatile() || cell.records == 0 {
             copy::Shared::default()
         } else {
+            let loading = Instant::now();
             let loaded = self.data_set(cell, engine)?;
+            time.grant(loading.elapsed());
             copy::tree(&loaded, &dir, &|file| engine::is_written_once(engine, file))?
         };
         let mut device_reads = None;
@@ -229,10 +228,11 @@ impl<'a> Runner<'a> {
             device_reads = device::reads_per_second(&dir, self.plan.threads, self.plan.seed)?;
             copy::drop_caches(&dir)?;
         }
-        let job = self.job(cell, engine, dir.clone(), steps);
+        let mut job = self.job(cell, engine, dir.clone(), steps);
+        job.seconds_total = time.of_turn(turns_left);
         let outcome = match cell.reopen {
             Some(page_cache) => self.reopen(job, cell, page_cache),
-            None => self.child(&job)?.end(),
+            None => self.child(&job, cell)?.end(),
         };
         let outcome = outcome.map(|outcome| Outcome { device_reads, ..outcome });
         remove(&dir)?;
@@ -247,7 +247,7 @@ impl<'a> Runner<'a> {
     /// Runs the steps, kills the process with SIGKILL, and measures the next opening.
     fn reopen(&self, mut job: Job, cell: &Cell, page_cache: PageCache) -> Result<Outcome> {
         job.hold = true;
-        let mut child = self.child(&job)?;
+        let mut child = self.child(&job, cell)?;
         let before = child.outcome()?;
         child.kill()?;
         if page_cache == PageCache::Dropped && !self.is_smoke {
@@ -262,14 +262,15 @@ impl<'a> Runner<'a> {
             records: cell.records,
             warmup: 0,
             operations: FIRST_GETS_COUNT,
+            with_appends: false,
         }];
-        let mut outcome = self.child(&job)?.end()?;
+        let mut outcome = self.child(&job, cell)?.end()?;
         outcome.steps.extend(before.steps);
         Ok(outcome)
     }
 
-    fn child(&self, job: &Job) -> Result<Child> {
-        let limit = self.limit.then_some(self.plan.memory_bytes);
+    fn child(&self, job: &Job, cell: &Cell) -> Result<Child> {
+        let limit = self.limit.then(|| self.plan.memory_at(cell));
         Child::start(job, limit, CHILD_TIMEOUT)
     }
 
@@ -289,7 +290,7 @@ impl<'a> Runner<'a> {
         job.settings.durability = Durability::Process;
         job.threads = 1;
         self.bar.set_message(format!("loading {} records · {engine}", cell.records));
-        self.child(&job)?.end().map_err(|failure| Failure(format!("loading: {failure}")))?;
+        self.child(&job, cell)?.end().map_err(|failure| Failure(format!("loading: {failure}")))?;
         fs::write(&mark, "").map_err(on("write", &mark))?;
         Ok(dir)
     }

@@ -109,6 +109,8 @@ mod tests {
                 rounds: 3,
                 seconds_max: 60.0,
                 writing_seconds_max: 60.0,
+                cell_seconds_max: None,
+                suite_seconds_max: None,
                 seed: 1,
             },
             commands: vec!["run".into()],

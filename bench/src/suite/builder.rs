@@ -1,5 +1,6 @@
 //! Collects cells and figures. A cell that several figures use is run once.
 
+use super::rows::Row;
 use super::{Cell, Figure, Panel, Point, Series, Suite, View};
 use crate::engine::{Durability, Spec};
 use crate::job::Step;
@@ -54,12 +55,13 @@ pub struct Builder {
     parameters: Parameters,
     cells: Vec<Cell>,
     figures: Vec<Figure>,
+    rows: Vec<Row>,
 }
 
 impl Builder {
     /// A builder without cells.
     pub fn new(parameters: Parameters) -> Self {
-        Self { parameters, cells: Vec::new(), figures: Vec::new() }
+        Self { parameters, cells: Vec::new(), figures: Vec::new(), rows: Vec::new() }
     }
 
     /// Names of figures.
@@ -109,7 +111,8 @@ impl Builder {
         self.scaled(scans.map_or(OPERATIONS, |(_, operations)| *operations))
     }
 
-    fn scaled(&self, operations: f64) -> u64 {
+    /// This number of the paper's operations or records at the run's scale.
+    pub fn scaled(&self, operations: f64) -> u64 {
         ((operations * self.parameters.scale) as u64).max(1)
     }
 
@@ -165,6 +168,7 @@ impl Builder {
             // warm-up.
             warmup: if workload.is_insert() { 0 } else { (operations / 4).min(records) },
             operations,
+            with_appends: false,
         };
         Cell::new(id, records, vec![step], threads)
     }
@@ -208,6 +212,11 @@ impl Builder {
         self.figures.push(Figure { id, title: title.into(), claim, note, panels });
     }
 
+    /// Adds rows to the table of goals.
+    pub fn rows(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.rows.extend(rows);
+    }
+
     /// The suite of the figures whose names begin with one of `only`, and of the cells that they
     /// use.
     pub fn finish(mut self, only: &[String]) -> Suite {
@@ -217,10 +226,11 @@ impl Builder {
         let series = self.figures.iter().flat_map(|figure| &figure.panels).flat_map(|panel| &panel.series);
         let seen: HashSet<&str> = series.flat_map(|s| &s.points).map(|point| point.cell.as_str()).collect();
         self.cells.retain(|cell| seen.contains(cell.id.as_str()));
+        self.rows.retain(|row| seen.contains(row.cell.as_str()));
         // A data set is loaded once, used and removed: cells with the same data set are
         // consecutive.
-        self.cells.sort_by_key(|cell| (cell.records, cell.data_bytes()));
-        Suite { cells: self.cells, figures: self.figures }
+        self.cells.sort_by_key(|cell| (cell.records, cell.data_set(), cell.data_bytes()));
+        Suite { cells: self.cells, figures: self.figures, rows: self.rows }
     }
 }
 

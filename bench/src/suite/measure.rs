@@ -45,8 +45,14 @@ pub enum Measure {
     Cycles,
     /// Megabytes read.
     Read,
+    /// Megabytes that the process made dirty, also those that were removed before the device wrote them.
+    Put,
     /// Megabytes written.
     Written,
+    /// Megabytes that the device wrote.
+    DeviceWritten,
+    /// The longest first operation of a thread, in milliseconds.
+    First,
     /// Peak resident memory in MiB.
     Resident,
     /// Milliseconds until the store is open.
@@ -79,7 +85,10 @@ impl Measure {
             Self::ProcessorPerOperation => "processor time per operation, µs",
             Self::Cycles => "thousand cycles per operation",
             Self::Read => "read, MB",
+            Self::Put => "written by the process, MB",
             Self::Written => "written, MB",
+            Self::DeviceWritten => "written by the device, MB",
+            Self::First => "first operation, ms",
             Self::Resident => "peak resident, MiB",
             Self::Open => "opening, ms",
             Self::DeviceReads => "blocks/s that the device read before the turn, thousand",
@@ -106,7 +115,9 @@ impl Measure {
             measured.latency.values().map(of).max().map(|ns| ns as f64 / 1e6)
         };
         match self {
-            Self::Throughput => (measured.seconds > 0.0).then(|| measured.throughput() / 1e3),
+            Self::Throughput => {
+                (measured.seconds > 0.0 && measured.operations > 0).then(|| measured.throughput() / 1e3)
+            }
             Self::WriteAmplification => ratio(measured.counters.written_bytes as f64, written),
             Self::UserWriteAmplification => ratio(measured.counters.write_call_bytes as f64, written),
             Self::DeviceWriteAmplification => ratio(measured.device?.written_bytes as f64, written),
@@ -129,6 +140,12 @@ impl Measure {
             Self::Cycles => ratio(measured.cycles? as f64 / 1e3, operations),
             Self::Read => Some(measured.counters.read_bytes as f64 / 1e6),
             Self::Written => Some(measured.counters.written_bytes as f64 / 1e6),
+            Self::Put => {
+                let counters = &measured.counters;
+                Some((counters.written_bytes + counters.cancelled_bytes) as f64 / 1e6)
+            }
+            Self::DeviceWritten => Some(measured.device?.written_bytes as f64 / 1e6),
+            Self::First => Some(measured.first_ns? as f64 / 1e6),
             Self::Resident => Some(measured.peak_resident_bytes? as f64 / f64::from(1 << 20)),
             Self::Open | Self::DeviceReads => None,
         }

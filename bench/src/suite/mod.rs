@@ -8,6 +8,8 @@ mod builder;
 mod evendb;
 pub mod goals;
 pub mod measure;
+mod pebblesdb;
+pub mod rows;
 mod yodb;
 
 pub use builder::{Builder, Parameters};
@@ -17,6 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::job::Step;
 use cantle_workloads::records::Sizes;
 use measure::Measure;
+use rows::Row;
 
 /// Work for every engine in turn.
 #[derive(Debug, Clone)]
@@ -27,6 +30,8 @@ pub struct Cell {
     pub records: u64,
     /// Sizes of the records.
     pub sizes: Sizes,
+    /// The share of the run's memory that it has.
+    pub memory: f64,
     /// True if the data set is loaded in a random order, and is settled; false if in key order.
     pub is_scattered: bool,
     /// The steps to run.
@@ -37,6 +42,12 @@ pub struct Cell {
     pub durability: Option<Durability>,
     /// The engines, if they are not the run's.
     pub engines: Option<Vec<Spec>>,
+    /// True if only Cantle has turns.
+    pub is_cantle_alone: bool,
+    /// Variants of Cantle that have a turn beside the run's engines.
+    pub besides: Vec<Spec>,
+    /// Turns of each engine, if fewer than the run's.
+    pub rounds_max: u64,
     /// If the store is killed after the steps and the next opening is measured: the state of the
     /// page cache.
     pub reopen: Option<PageCache>,
@@ -58,11 +69,15 @@ impl Cell {
             id: id.into(),
             records,
             sizes: Sizes::default(),
+            memory: 1.0,
             is_scattered: false,
             steps,
             threads,
             durability: None,
             engines: None,
+            is_cantle_alone: false,
+            besides: Vec::new(),
+            rounds_max: u64::MAX,
             reopen: None,
         }
     }
@@ -70,7 +85,35 @@ impl Cell {
     /// The name of the data set that it starts from: cells with the same one share its copies.
     pub fn data_set(&self) -> String {
         let order = if self.is_scattered { "-scattered" } else { "" };
-        format!("{}-{}{order}", self.records, self.sizes)
+        // A store depends on the memory that it was loaded with.
+        let memory = if self.memory == 1.0 { String::new() } else { format!("-memory-{}", self.memory) };
+        format!("{}-{}{order}{memory}", self.records, self.sizes)
+    }
+
+    /// The cell's part of a limit of time for a whole suite.
+    pub fn weight(&self) -> u32 {
+        // A data set has to be loaded, copied and read again for each turn.
+        let copies = u32::from(self.records > 0) * 2;
+        copies + self.steps.iter().map(Step::weight).sum::<u32>()
+    }
+
+    /// The engines that have a turn at the cell, of those of the run. If the cell names its own, those
+    /// that are variants of one of the run's.
+    pub fn engines_of(&self, run: &[Spec]) -> Vec<Spec> {
+        let takes_part = |own: &&Spec| {
+            run.iter().any(|engine| engine.name == own.name || engine.is_cantle() && own.is_cantle())
+        };
+        if let Some(own) = &self.engines {
+            return own.iter().filter(takes_part).cloned().collect();
+        }
+        let mut engines = run.to_vec();
+        engines.retain(|engine| engine.is_cantle() || !self.is_cantle_alone);
+        for own in self.besides.iter().filter(takes_part) {
+            if !engines.contains(own) {
+                engines.push(own.clone());
+            }
+        }
+        engines
     }
 
     /// Approximate number of bytes of user data in the initial data set, or in the data that it
@@ -162,10 +205,15 @@ pub struct Suite {
     pub cells: Vec<Cell>,
     /// The figures to show.
     pub figures: Vec<Figure>,
+    /// The table of goals, if the suite has one.
+    pub rows: Vec<Row>,
 }
 
+/// The name of the suite of PebblesDB's paper.
+pub const PEBBLESDB: &str = "pebblesdb";
+
 /// Names of suites.
-pub const NAMES: [&str; 1] = ["evendb"];
+pub const NAMES: [&str; 2] = ["evendb", PEBBLESDB];
 
 /// The suite of this name; `only` picks figures by their names or the beginnings of them, all if it
 /// is empty.
@@ -178,7 +226,8 @@ pub fn build(name: &str, parameters: &Parameters, only: &[String]) -> Result<Sui
             ablation::add(&mut builder);
             beyond::add(&mut builder);
         }
-        _ => return Err(Failure(format!("there is no suite {name:?}; there is {}", NAMES.join(", ")))),
+        PEBBLESDB => pebblesdb::add(&mut builder),
+        _ => return Err(Failure(format!("there is no suite {name:?}; there are {}", NAMES.join(", ")))),
     }
     for wanted in only {
         if !builder.figures().any(|figure| figure.starts_with(wanted.as_str())) {
@@ -207,7 +256,7 @@ pub fn of_one(cell: Cell) -> Suite {
         builder::panel("bytes on disk", "seconds", View::Space, series(&cell)),
     ];
     let figure = Figure { id: "replay", title: cell.id.clone(), claim: "", note: "", panels };
-    Suite { cells: vec![cell], figures: vec![figure] }
+    Suite { cells: vec![cell], figures: vec![figure], rows: Vec::new() }
 }
 
 #[cfg(test)]
@@ -248,6 +297,62 @@ mod tests {
                 point.step
             );
         }
+    }
+
+    #[test]
+    fn the_suite_of_pebblesdb_has_its_figures_and_every_row_a_cell_with_its_steps() {
+        let suite = build(PEBBLESDB, &Parameters::default(), &[]).unwrap();
+        let ids: HashSet<&str> = suite.figures.iter().map(|figure| figure.id).collect();
+        for id in
+            ["figure-4a", "figure-4b", "figure-4d", "figure-4g", "figure-5", "figure-6", "table-2", "space"]
+        {
+            assert!(ids.contains(id), "{id}");
+        }
+        let cells: HashSet<&str> = suite.cells.iter().map(|cell| cell.id.as_str()).collect();
+        assert_eq!(cells.len(), suite.cells.len(), "a cell twice");
+        for row in &suite.rows {
+            let cell = suite.cells.iter().find(|cell| cell.id == row.cell).unwrap();
+            for wanted in row.quantity.steps() {
+                let is_there = cell.steps.iter().any(|step| step.name() == Some(wanted));
+                assert!(is_there || cell.reopen.is_some(), "{}: {wanted}", row.title);
+            }
+            assert!(!row.goals.is_empty() && !row.musts.is_empty(), "{}", row.title);
+        }
+        let figures = build(PEBBLESDB, &Parameters::default(), &["table-2".into()]).unwrap();
+        assert!(figures.rows.len() == 2 && figures.cells.len() == 1, "{:?}", figures.rows);
+    }
+
+    #[test]
+    fn data_is_three_to_four_limits_of_memory_and_thirty_where_there_is_little() {
+        let scale = 1.0 / 64.0;
+        let suite = build(PEBBLESDB, &Parameters { scale, ..Parameters::default() }, &[]).unwrap();
+        let memory = 16.0 * (1u64 << 30) as f64 * scale;
+        let times = |id: &str| {
+            let cell = suite.cells.iter().find(|cell| cell.id == id).unwrap();
+            cell.data_bytes() as f64 / (memory * cell.memory)
+        };
+        for id in ["fill-random/16-128", "fill-random/16-1024", "fill-sequential/16-128", "ycsb-A/16-1024"] {
+            assert!((3.0..4.0).contains(&times(id)), "{id}: {}", times(id));
+        }
+        for id in ["little-memory/16-128", "little-memory/16-1024"] {
+            assert!((times(id) - 30.0).abs() < 0.1, "{id}: {}", times(id));
+        }
+        assert!(times("cached/16-1024") < 0.3);
+    }
+
+    #[test]
+    fn other_layouts_take_part_where_a_cell_names_them_and_rivals_stay_away_where_it_says_so() {
+        let suite = build(PEBBLESDB, &Parameters::default(), &[]).unwrap();
+        let run = [Spec::plain("cantle").with("layout", "flsm"), Spec::plain("rocksdb-tuned")];
+        let engines = |id: &str| {
+            let cell = suite.cells.iter().find(|cell| cell.id == id).unwrap();
+            cell.engines_of(&run).iter().map(Spec::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(engines("fill-random/16-128"), ["cantle:layout=flsm", "rocksdb-tuned"]);
+        assert_eq!(engines("ycsb-A/16-1024"), ["cantle:layout=flsm", "rocksdb-tuned", "cantle"]);
+        assert_eq!(engines("delays/16-1024"), ["cantle:layout=flsm"]);
+        let without = Cell { besides: vec![Spec::plain("cantle")], ..suite.cells[0].clone() };
+        assert_eq!(without.engines_of(&run[1..]), &run[1..], "no Cantle, no variants");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The threads that run one measured step, and the samples taken during it.
 
+use super::appends::Appends;
 use super::filled::Filled;
 use super::meter::Meter;
 use super::settle;
@@ -62,6 +63,10 @@ impl Crew<'_> {
         let done = || work.operations - left.load(Ordering::Relaxed);
         let live_bytes = || work.existing(done()) * work.record_bytes;
 
+        let appends = match step {
+            Step::Run { with_appends: true, .. } => Some(Appends::beside(dir)?),
+            _ => None,
+        };
         let tallies = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.job.threads)
                 .map(|thread| {
@@ -86,6 +91,7 @@ impl Crew<'_> {
                 .collect::<Result<Vec<Tally>>>()
         })?;
 
+        let append_longest_ns = appends.map(Appends::stop).transpose()?;
         let measured = meter.stop(self.engine, dir, cycles)?;
         let mut sum = Tally::new()?;
         tallies.iter().try_for_each(|tally| sum.add(tally))?;
@@ -93,6 +99,8 @@ impl Crew<'_> {
             operations: sum.operations,
             seconds: sum.took.as_secs_f64(),
             is_cut: left.load(Ordering::Relaxed) > 0 && !matches!(work.mix, Mix::Replay(_)),
+            first_ns: sum.first.and_then(|first| u64::try_from(first.as_nanos()).ok()),
+            append_longest_ns,
             latency: sum.percentiles()?,
             timeline: sum.timeline.timeline(),
             user_bytes_written: sum.written,

@@ -5,6 +5,7 @@
 //! line to its standard output. The parent writes the job only after it has moved the child to its
 //! control group. The child ends when its input ends, so it never outlives its parent.
 
+mod appends;
 mod crew;
 mod filled;
 mod load;

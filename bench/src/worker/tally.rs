@@ -31,6 +31,8 @@ pub struct Tally {
     pub timeline: Counts,
     /// From the step's start to the end of the last operation.
     pub took: Duration,
+    /// The first operation, or the longest first one of all threads.
+    pub first: Option<Duration>,
     pub operations: u64,
     pub written: u64,
     pub read: u64,
@@ -46,6 +48,7 @@ impl Tally {
             latencies: NAMES.iter().map(|_| Latencies::new()).collect::<Result<_>>()?,
             timeline: Counts::default(),
             took: Duration::ZERO,
+            first: None,
             operations: 0,
             written: 0,
             read: 0,
@@ -61,6 +64,7 @@ impl Tally {
         self.latencies[kind as usize].record(took);
         self.timeline.record(elapsed);
         self.took = elapsed;
+        self.first.get_or_insert(took);
         self.operations += 1;
     }
 
@@ -70,6 +74,7 @@ impl Tally {
         }
         self.timeline.add(&other.timeline);
         self.took = self.took.max(other.took);
+        self.first = self.first.max(other.first);
         self.operations += other.operations;
         self.written += other.written;
         self.read += other.read;

@@ -53,6 +53,7 @@ fn gets() -> Step {
         records: RECORDS,
         warmup: 10,
         operations: 500,
+        with_appends: false,
     }
 }
 
@@ -101,6 +102,25 @@ fn a_fill_that_ran_out_of_time_is_marked_and_only_its_records_are_read() {
     assert!(filled.is_cut && filled.operations > 0 && filled.operations < 1 << 40);
     assert_eq!((found["gets"].missing, found["gets"].wrong, found["gets"].is_cut), (0, 0, false));
     assert!(found["again"].operations <= filled.operations);
+}
+
+#[test]
+fn the_first_operation_and_the_longest_append_beside_are_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut alone = gets();
+    let mut beside = gets();
+    if let (Step::Run { name, .. }, Step::Run { with_appends, .. }) = (&mut alone, &mut beside) {
+        *name = "alone".into();
+        *with_appends = true;
+    }
+    let found = measure(&job(dir.path(), "btree", vec![fill("fill", Order::Random, 0), alone, beside]));
+    let (alone, beside) = (&found["alone"], &found["gets"]);
+    assert_eq!((alone.append_longest_ns, beside.append_longest_ns.is_some()), (None, true));
+    let longest = beside.latency["get"].max_ns;
+    // Histograms round to three digits.
+    assert!(beside.first_ns.is_some_and(|first| first > 0 && first <= longest + longest / 500), "{beside:?}");
+    let files = std::fs::read_dir(dir.path()).unwrap().count();
+    assert!(files <= 1, "the file of appends has no name");
 }
 
 #[test]

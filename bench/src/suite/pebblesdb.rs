@@ -1,0 +1,453 @@
+//! PebblesDB's evaluation (§5), by the names of its figures, and the goals of the layout `flsm`.
+//!
+//! A store is filled, settled and read in one turn, so that its write figures and its read figures are
+//! those of one store.
+
+use super::builder::{Builder, panel, point, series};
+use super::measure::Measure;
+use super::rows::Against::{Leveled, Nothing, RocksDb, Universal};
+use super::rows::{Against, Bound, Quantity, Row};
+use super::{Cell, PageCache, Panel, View};
+use crate::engine::Spec;
+use crate::job::{Order, Step};
+use crate::runner::FIRST_GETS;
+use cantle_workloads::generator::Distribution::{self, Uniform, ZipfSimple};
+use cantle_workloads::records::Sizes;
+use cantle_workloads::workload::Workload::{self, A, B, C, D, E100, F, P};
+
+/// The paper's records: small ones, usual ones, and those of its applications.
+const SMALL: Sizes = Sizes::new(16, 128);
+const USUAL: Sizes = Sizes::new(16, 1024);
+const LARGE: Sizes = Sizes::new(16, 16 << 10);
+
+/// Memory of the paper's machine.
+const MEMORY: f64 = 16.0 * (1u64 << 30) as f64;
+
+/// Data in limits of memory: the paper's three, and a little more.
+const DATA: f64 = 3.2;
+
+/// Data that is copied for each turn.
+const LOADED: f64 = 3.7;
+
+/// The share of the memory in cells with little of it, and their data in limits of that memory.
+const LITTLE: f64 = 1.0 / 8.0;
+const DATA_LITTLE: f64 = 30.0;
+
+/// Reads and seeks of the paper's micro-benchmarks, and operations of its YCSB runs.
+const OPERATIONS: f64 = 10e6;
+
+/// Operations that no run reaches: the step ends with its time.
+const ENDLESS: u64 = 1 << 50;
+
+const FILL: &[&str] = &["fill"];
+const SETTLED: &[&str] = &["fill", "settle"];
+const UPDATES: [&str; 10] = [
+    "update-1",
+    "update-2",
+    "update-3",
+    "update-4",
+    "update-5",
+    "update-6",
+    "update-7",
+    "update-8",
+    "update-9",
+    "update-10",
+];
+
+/// Adds all figures and rows.
+pub fn add(builder: &mut Builder) {
+    small(builder);
+    usual(builder);
+    updates(builder);
+    space(builder);
+    cached(builder);
+    little(builder);
+    large(builder);
+    ycsb(builder);
+    delays(builder);
+    opening(builder);
+}
+
+fn bounds<const N: usize>(bounds: [(Against, f64); N]) -> Vec<Bound> {
+    bounds.map(|(against, at)| Bound { against, at }).into()
+}
+
+fn row<const N: usize, const M: usize>(
+    title: impl Into<String>,
+    cell: &str,
+    quantity: Quantity,
+    goals: [(Against, f64); N],
+    musts: [(Against, f64); M],
+) -> Row {
+    Row { title: title.into(), cell: cell.into(), quantity, goals: bounds(goals), musts: bounds(musts) }
+}
+
+/// A row of a ratio to the best RocksDB.
+fn rate(title: &str, cell: &str, steps: &'static [&'static str], goal: f64, must: f64) -> Row {
+    row(title, cell, Quantity::Rate(steps), [(RocksDb, goal)], [(RocksDb, must)])
+}
+
+impl Builder {
+    /// Records of data of this many limits of the paper's memory.
+    fn times_memory(&self, times: f64, sizes: Sizes) -> u64 {
+        self.scaled(times * MEMORY / sizes.record_bytes() as f64)
+    }
+
+    fn gets(&self, records: u64) -> Step {
+        let operations = self.scaled(OPERATIONS);
+        Step::Run {
+            name: "gets".into(),
+            workload: C,
+            distribution: Some(Uniform),
+            theta: 0.0,
+            records,
+            warmup: (operations / 4).min(records),
+            operations,
+            with_appends: false,
+        }
+    }
+
+    fn seek(&self, name: &str, records: u64, nexts: u64) -> Step {
+        Step::Seek { name: name.into(), records, nexts, operations: self.scaled(OPERATIONS) }
+    }
+
+    /// Reads of a settled store, and the wait for the merges that they caused.
+    fn reads(&self, records: u64) -> Vec<Step> {
+        vec![
+            self.gets(records),
+            self.seek("seeks", records, 0),
+            self.seek("seeks-50", records, 50),
+            settle("settle-after"),
+        ]
+    }
+
+    /// A cell that fills its own store.
+    fn filling(&self, id: &str, sizes: Sizes, memory: f64, steps: Vec<Step>) -> Cell {
+        let threads = self.threads();
+        Cell { sizes, memory, ..Cell::new(format!("{id}/{sizes}"), 0, steps, threads) }
+    }
+
+    /// A cell that starts from a copy of a data set, which was loaded in random order and is settled.
+    fn loaded(&self, id: &str, steps: impl FnOnce(u64) -> Vec<Step>) -> Cell {
+        let (records, threads) = (self.times_memory(LOADED, USUAL), self.threads());
+        let cell = Cell::new(format!("{id}/{USUAL}"), records, steps(records), threads);
+        Cell { sizes: USUAL, is_scattered: true, ..cell }
+    }
+}
+
+fn fill(name: &str, records: u64, order: Order, round: u64) -> Step {
+    Step::Fill { name: name.into(), records, order, round }
+}
+
+fn settle(name: &str) -> Step {
+    Step::Settle { name: name.into() }
+}
+
+/// A table of every engine for each of these steps, with the bytes of the process beside those of the
+/// device.
+fn tables(title: &str, cell: &str, steps: &[&'static str]) -> Vec<Panel> {
+    let columns = vec![
+        Measure::Throughput,
+        Measure::Duration,
+        Measure::Put,
+        Measure::Written,
+        Measure::DeviceWritten,
+        Measure::Read,
+        Measure::Space,
+        Measure::ProcessorPerOperation,
+        Measure::Resident,
+        Measure::Longest,
+    ];
+    let table = |step: &&'static str| {
+        let points = vec![point("", cell.to_string(), step)];
+        panel(format!("{title}: {step}"), "", View::Table(columns.clone()), vec![series("", points)])
+    };
+    steps.iter().map(table).collect()
+}
+
+const READ: [&str; 6] = ["fill", "settle", "gets", "seeks", "seeks-50", "settle-after"];
+
+fn small(builder: &mut Builder) {
+    let records = builder.times_memory(DATA, SMALL);
+    let steps = [vec![fill("fill", records, Order::Random, 0), settle("settle")], builder.reads(records)];
+    let cell = builder.filling("fill-random", SMALL, 1.0, steps.concat());
+    let cell = builder.add(cell);
+    let title = |what: &str| format!("random fill, 16/128: {what}");
+    builder.rows([
+        row(
+            title("bytes written, settled"),
+            &cell,
+            Quantity::Written(SETTLED),
+            [(Leveled, 1.0 / 2.4), (Universal, 0.6)],
+            [(RocksDb, 0.7)],
+        ),
+        rate(&title("operations"), &cell, FILL, 2.0, 1.6),
+        rate(&title("operations until settled"), &cell, SETTLED, 2.7, 2.0),
+        rate("random reads, 16/128, settled", &cell, &["gets"], 1.0, 0.95),
+        rate("seeks, 16/128, settled", &cell, &["seeks"], 1.0, 0.9),
+        rate("seeks and 50 nexts, 16/128, settled", &cell, &["seeks-50"], 1.05, 0.95),
+        row(
+            "resident above the budget",
+            &cell,
+            Quantity::ResidentOverBudget,
+            [(Nothing, 64.0)],
+            [(Nothing, 64.0)],
+        ),
+    ]);
+    builder.figure(
+        "figure-4a",
+        "Figure 4a: bytes written by a random fill of small records",
+        "PebblesDB writes 2.5× less than RocksDB and HyperLevelDB, and 1.6× less than LevelDB, for 500 million records. \
+         Reads cost as much as RocksDB's, seeks 30 % more.",
+        "Bytes of reads are those of the merges that they cause.",
+        tables("16/128", &cell, &READ),
+    );
+}
+
+fn usual(builder: &mut Builder) {
+    let records = builder.times_memory(DATA, USUAL);
+    let mut steps = vec![
+        fill("fill", records, Order::Random, 0),
+        builder.seek("seeks-at-once", records, 0),
+        settle("settle"),
+    ];
+    steps.extend(builder.reads(records));
+    let cell = builder.filling("fill-random", USUAL, 1.0, steps);
+    let random = builder.add(cell);
+    let sequential = [USUAL, SMALL].map(|sizes| {
+        let records = builder.times_memory(DATA, sizes);
+        let steps =
+            vec![fill("fill", records, Order::Sequential, 0), settle("settle"), builder.gets(records)];
+        let cell = builder.filling("fill-sequential", sizes, 1.0, steps);
+        builder.add(cell)
+    });
+    builder.rows([
+        rate("random fill, 16/1024: operations", &random, FILL, 1.8, 1.4),
+        rate("random reads, 16/1024, settled", &random, &["gets"], 1.0, 0.95),
+        rate("seeks, 16/1024, settled", &random, &["seeks"], 1.0, 0.9),
+        rate("seeks and 50 nexts, 16/1024, settled", &random, &["seeks-50"], 1.05, 0.95),
+        rate("seeks right after the load", &random, &["seeks-at-once"], 0.8, 0.6),
+    ]);
+    for (cell, sizes, goal, must) in
+        [(&sequential[0], "16/1024", 1.04, 1.06), (&sequential[1], "16/128", 1.10, 1.13)]
+    {
+        let title = |what: &str| format!("sequential fill, {sizes}: {what}");
+        builder.rows([
+            row(
+                title("bytes written, log included"),
+                cell,
+                Quantity::Written(SETTLED),
+                [(Nothing, goal)],
+                [(Nothing, must)],
+            ),
+            rate(&title("operations"), cell, FILL, 1.5, 1.2),
+        ]);
+    }
+    let steps = ["fill", "seeks-at-once", "settle", "gets", "seeks", "seeks-50", "settle-after"];
+    let mut panels = tables("16/1024, random", &random, &steps);
+    for (cell, title) in sequential.iter().zip(["16/1024, in order", "16/128, in order"]) {
+        panels.extend(tables(title, cell, &["fill", "settle", "gets"]));
+    }
+    builder.figure(
+        "figure-4b",
+        "Figure 4b: fills in random and in key order, reads and seeks",
+        "Random writes are 2.7× as fast as HyperLevelDB's and 6.7× as fast as RocksDB's, sequential ones a third as fast as \
+         HyperLevelDB's. Reads are faster than all, seeks 30 % slower; right after the load 15 % slower with 50 nexts.",
+        "",
+        panels,
+    );
+}
+
+fn updates(builder: &mut Builder) {
+    let records = builder.times_memory(DATA, USUAL);
+    let rounds = [("fill", 0), ("fill-2", 1), ("fill-3", 2)];
+    let mut steps: Vec<Step> =
+        rounds.iter().map(|(name, round)| fill(name, records, Order::Random, *round)).collect();
+    steps.push(settle("settle"));
+    let cell = builder.filling("overwrite", USUAL, 1.0, steps);
+    let cell = builder.add(cell);
+    builder.rows([("fill-2", 2), ("fill-3", 3)].map(|(step, number)| {
+        let title = format!("overwrites, round {number}, of round 1");
+        row(title, &cell, Quantity::Kept(step, "fill"), [(Nothing, 80.0)], [(Nothing, 70.0)])
+    }));
+    builder.figure(
+        "table-2",
+        "Table 2: rounds of overwrites",
+        "Thousand operations per second in rounds 1 to 3: PebblesDB 56.18, 47.85, 42.55; RocksDB 14.12, 7.60, 7.36. PebblesDB \
+         keeps 75 %.",
+        "",
+        tables("16/1024", &cell, &["fill", "fill-2", "fill-3", "settle"]),
+    );
+}
+
+fn space(builder: &mut Builder) {
+    let records = builder.scaled(5e6);
+    let mut steps = vec![fill("fill", records, Order::Random, 0)];
+    steps.extend(UPDATES.iter().zip(1..).map(|(name, round)| fill(name, records, Order::Random, round)));
+    steps.push(settle("settle"));
+    let cell = builder.filling("updates", USUAL, 1.0, steps);
+    let cell = builder.add(cell);
+    builder.rows([
+        row(
+            "space after ten updates of each key",
+            &cell,
+            Quantity::Space("settle"),
+            [(Leveled, 1.05)],
+            [(Leveled, 1.10)],
+        ),
+        row(
+            "the same, of the default bound",
+            &cell,
+            Quantity::SpaceOfBound("settle"),
+            [(Nothing, 100.0)],
+            [(Nothing, 100.0)],
+        ),
+    ]);
+    builder.figure(
+        "space",
+        "§5.2: space after updates",
+        "5 million records with ten updates each take 7.9 GB in PebblesDB, 7.8 GB in LevelDB and 7.1 GB in RocksDB.",
+        "",
+        tables("16/1024", &cell, &["fill", "update-10", "settle"]),
+    );
+}
+
+fn cached(builder: &mut Builder) {
+    let records = builder.scaled(4e6);
+    let steps = vec![
+        fill("fill", records, Order::Random, 0),
+        settle("settle"),
+        builder.gets(records),
+        builder.seek("seeks", records, 0),
+    ];
+    let cell = builder.filling("cached", USUAL, 1.0, steps);
+    let cell = builder.add(cell);
+    builder.rows([
+        rate("cached reads", &cell, &["gets"], 1.5, 1.0),
+        rate("cached seeks", &cell, &["seeks"], 1.2, 1.0),
+    ]);
+    builder.figure(
+        "figure-4d",
+        "Figure 4d: data that fits into memory",
+        "Reads are 7 % slower than HyperLevelDB's and seeks 47 %; with one table per guard reads are 11 % faster and seeks 13 % \
+         slower.",
+        "",
+        tables("16/1024", &cell, &["fill", "settle", "gets", "seeks"]),
+    );
+}
+
+fn little(builder: &mut Builder) {
+    let mut panels = Vec::new();
+    for (sizes, title) in [(SMALL, "16/128"), (USUAL, "16/1024")] {
+        let records = builder.times_memory(DATA_LITTLE * LITTLE, sizes);
+        let steps = [vec![fill("fill", records, Order::Random, 0), settle("settle")], builder.reads(records)];
+        let cell = builder.filling("little-memory", sizes, LITTLE, steps.concat());
+        let cell = builder.add(cell);
+        panels.extend(tables(title, &cell, &READ));
+    }
+    builder.figure(
+        "figure-4g",
+        "Figure 4g: little memory",
+        "100 million records of 1 KB with 4 GB of memory, 6 % of the data: writes +64 %, reads +63 %, seeks −40 % against \
+         HyperLevelDB.",
+        "An eighth of the run's memory, and 30 times as much data.",
+        panels,
+    );
+}
+
+fn large(builder: &mut Builder) {
+    let records = builder.times_memory(DATA, LARGE);
+    let steps = [vec![fill("fill", records, Order::Random, 0), settle("settle")], builder.reads(records)];
+    let cell = builder.filling("fill-random", LARGE, 1.0, steps.concat());
+    let cell = builder.add(cell);
+    builder.figure(
+        "figure-6",
+        "Figure 6: values of 16 KB, those of the paper's applications",
+        "With values of 16 KB the geometric mean of the gains in HyperDex is 105 %.",
+        "The applications are not part of the lab: a fill of their values stands in.",
+        tables("16/16384", &cell, &READ),
+    );
+}
+
+fn ycsb(builder: &mut Builder) {
+    let mut panels = Vec::new();
+    for (workload, goal) in [(A, 1.2), (B, 1.0), (C, 1.0), (D, 1.0), (E100, 1.0), (F, 1.2)] {
+        let operations = builder.scaled(OPERATIONS);
+        let cell = builder.loaded(&format!("ycsb-{}", workload.name()), |records| {
+            vec![run("run", workload, workload.distribution(ZipfSimple), records, operations)]
+        });
+        let cell = builder.add(Cell { besides: vec![Spec::plain("cantle")], ..cell });
+        let title = format!("YCSB {}", workload.name());
+        builder.rows([rate(&title, &cell, &["run"], goal, 0.95)]);
+        panels.extend(tables(workload.name(), &cell, &["run"]));
+    }
+    builder.figure(
+        "figure-5",
+        "Figure 5: YCSB",
+        "Loads are 1.5× to 2× as fast as the best, C is faster, E 6 % slower and 18 % without its writes; half of the bytes \
+         are written.",
+        "The layout `chunk` has a turn, too. In E 5 % are puts, in F every operation reads and writes.",
+        panels,
+    );
+}
+
+fn run(
+    name: &str,
+    workload: Workload,
+    distribution: Option<Distribution>,
+    records: u64,
+    operations: u64,
+) -> Step {
+    Step::Run {
+        name: name.into(),
+        workload,
+        distribution,
+        theta: super::evendb::THETA,
+        records,
+        warmup: (operations / 4).min(records),
+        operations,
+        with_appends: false,
+    }
+}
+
+fn delays(builder: &mut Builder) {
+    let cell = builder.loaded("delays", |records| {
+        let mut step = run("run", A, Some(ZipfSimple), records, ENDLESS);
+        if let Step::Run { with_appends, warmup, .. } = &mut step {
+            (*with_appends, *warmup) = (true, 0);
+        }
+        vec![step]
+    });
+    let cell = builder.add(Cell { is_cantle_alone: true, rounds_max: 1, ..cell });
+    builder.rows([row(
+        "longest delay that the store imposes, YCSB A",
+        &cell,
+        Quantity::LongestDelay("run"),
+        [(Nothing, 50.0)],
+        [(Nothing, 100.0)],
+    )]);
+    let over_time = vec![series("", vec![point("", cell.clone(), "run")])];
+    let mut panels = tables("YCSB A", &cell, &["run"]);
+    panels.push(panel("throughput over time", "seconds", View::Timeline, over_time));
+    builder.figure(
+        "delays",
+        "The longest delay in ten minutes of YCSB A",
+        "",
+        "Cantle alone. A bare writer appends to a file meanwhile: the delays that it sees are the system's.",
+        panels,
+    );
+}
+
+fn opening(builder: &mut Builder) {
+    let operations = builder.scaled(OPERATIONS);
+    let cell = builder.loaded("opening", |records| vec![run("run", P, Some(Uniform), records, operations)]);
+    let cell = builder.add(Cell { reopen: Some(PageCache::Kept), ..cell });
+    builder.rows([
+        row("open after SIGKILL", &cell, Quantity::Open, [(Nothing, 10.0)], [(Nothing, 50.0)]),
+        row("first get after it", &cell, Quantity::First(FIRST_GETS), [(Nothing, 100.0)], [(Nothing, 200.0)]),
+    ]);
+    let points = vec![point("", cell, FIRST_GETS)];
+    let columns = vec![Measure::Open, Measure::First, Measure::Throughput];
+    let panels = vec![panel("after puts", "", View::Table(columns), vec![series("", points)])];
+    builder.figure("opening", "Opening after SIGKILL", "", "", panels);
+}
