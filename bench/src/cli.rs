@@ -127,9 +127,9 @@ struct Common {
     #[arg(long)]
     background_threads: Option<usize>,
 
-    /// Turns of each engine at each cell
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
-    rounds: u64,
+    /// Turns of each engine at each cell [default: 3; 1 in the suite pebblesdb, whose time is limited]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: Option<u64>,
 
     /// The longest time of a measured step
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
@@ -259,7 +259,7 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
         durability: common.durability,
         threads: common.threads.unwrap_or(cores as u64),
         background_threads: common.background_threads.unwrap_or((cores / 2).clamp(1, 4)),
-        rounds: common.rounds,
+        rounds: common.rounds.unwrap_or(if suite == suite::PEBBLESDB { 1 } else { 3 }),
         seconds_max: common.step.as_secs_f64(),
         writing_seconds_max: common.writing_step.as_secs_f64(),
         cell_seconds_max: seconds(common.cell_time, 600.0),

@@ -3,7 +3,7 @@
 use crate::engine::{Durability, Spec};
 use crate::measure::latency::Percentiles;
 use crate::measure::process::{Counters, DeviceCounters};
-use crate::measure::space::Space;
+use crate::measure::space::{Space, TableSizes};
 use crate::measure::timeline::Timeline;
 use crate::suite::Cell;
 use serde::{Deserialize, Serialize};
@@ -203,6 +203,9 @@ pub struct Measured {
     pub peak_resident_bytes: Option<u64>,
     /// Bytes on disk over time.
     pub space: Space,
+    /// Sizes of the store's tables at the end of a wait.
+    #[serde(default)]
+    pub table_sizes: Option<TableSizes>,
     /// The sync at the end.
     pub sync_s: f64,
     /// Changes of the store's own statistics during the step, of gauges as of counters. Maxima, whose

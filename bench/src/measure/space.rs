@@ -26,6 +26,49 @@ pub fn allocated_bytes(dir: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
+/// Extensions of the stores' sorted tables.
+const TABLES: [&str; 3] = ["table", "sst", "ldb"];
+
+/// Sizes of the sorted tables of a store, in bytes (PebblesDB, Table 1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableSizes {
+    /// Number of tables.
+    pub tables: u64,
+    /// Mean size.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90 of 100 are at most this large.
+    pub p90: u64,
+    /// 95 of 100.
+    pub p95: u64,
+}
+
+impl TableSizes {
+    /// The sizes of the tables below `dir`; `None` if there are none. A table that is removed at the same
+    /// time does not count.
+    pub fn of(dir: &Path) -> Option<Self> {
+        let (mut sizes, mut folders) = (Vec::new(), vec![dir.to_path_buf()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).ok()?.flatten() {
+                let (path, Ok(metadata)) = (entry.path(), entry.metadata()) else { continue };
+                let extension = path.extension().unwrap_or_default();
+                if metadata.is_dir() {
+                    folders.push(path);
+                } else if TABLES.iter().any(|table| extension == *table) {
+                    sizes.push(metadata.len());
+                }
+            }
+        }
+        sizes.sort_unstable();
+        let last = sizes.len().checked_sub(1)?;
+        let at = |percent: usize| sizes[(sizes.len() * percent).div_ceil(100).saturating_sub(1).min(last)];
+        let (p50, p90, p95) = (at(50), at(90), at(95));
+        let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+        Some(Self { tables: sizes.len() as u64, mean, p50, p90, p95 })
+    }
+}
+
 /// Space at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -121,6 +164,22 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_of_tables_are_those_of_tables_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(TableSizes::of(dir.path()), None);
+        fs::create_dir(dir.path().join("inner")).unwrap();
+        fs::write(dir.path().join("1.log"), vec![0; 50_000]).unwrap();
+        for number in 1..=20 {
+            let name =
+                if number % 2 == 0 { format!("inner/{number}.sst") } else { format!("{number}.table") };
+            fs::write(dir.path().join(name), vec![0; number * 100]).unwrap();
+        }
+        let sizes = TableSizes::of(dir.path()).unwrap();
+        let expected = TableSizes { tables: 20, mean: 1_050.0, p50: 1_000, p90: 1_800, p95: 1_900 };
+        assert_eq!(sizes, expected);
+    }
 
     #[test]
     fn long_runs_keep_few_samples() {

@@ -37,7 +37,7 @@ fn suite_of(run: &Run) -> Suite {
     suite::build("pebblesdb", &Parameters::from(&run.plan), &run.plan.only).unwrap()
 }
 
-/// A step that made so many bytes per user byte dirty, a quarter of which were cancelled.
+/// A step that made this number of bytes per user byte dirty; a quarter of them were cancelled.
 fn step(seconds: f64, written: f64) -> Measured {
     let all = (written * USER_BYTES as f64) as u64;
     let counters = Counters { written_bytes: all / 4 * 3, cancelled_bytes: all / 4, ..Counters::default() };

@@ -103,7 +103,7 @@ fn score<'a>(row: &'a Row, run: &Run, suite: &Suite, results: &Results) -> Optio
     for (engine, _) in &all {
         for outcome in results.outcomes(&row.cell, engine).iter().take(1) {
             let is_cut = |step: &&str| outcome.steps.get(*step).is_some_and(|measured| measured.is_cut);
-            let cut: Vec<&str> = row.quantity.steps().into_iter().filter(|step| is_cut(&step)).collect();
+            let cut: Vec<&str> = row.quantity.steps().into_iter().filter(|step| is_cut(step)).collect();
             // An endless step ends with its time.
             if !cut.is_empty() && !cell.is_cantle_alone {
                 beside.push(format!("{engine} ran out of time in {}", cut.join(" and ")));

@@ -3,7 +3,7 @@
 use crate::record::Plan;
 use std::time::{Duration, Instant};
 
-/// What is left of a cell's time. Loads of data sets, which several cells share, do not count.
+/// The rest of a cell's time. Loads of data sets, which several cells share, do not count.
 pub struct TimeOf {
     until: Option<Instant>,
 }

@@ -22,11 +22,19 @@ pub struct Parameters {
     pub trace_sizes: Vec<u64>,
     /// Number of threads, in experiments that do not vary it.
     pub threads: u64,
+    /// The memory limit.
+    pub memory_bytes: u64,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { scale: 1.0 / 64.0, sizes: Vec::new(), trace_sizes: Vec::new(), threads: 2 }
+        Self {
+            scale: 1.0 / 64.0,
+            sizes: Vec::new(),
+            trace_sizes: Vec::new(),
+            threads: 2,
+            memory_bytes: 256 << 20,
+        }
     }
 }
 
@@ -37,6 +45,7 @@ impl From<&Plan> for Parameters {
             sizes: plan.sizes.clone(),
             trace_sizes: plan.trace_sizes.clone(),
             threads: plan.threads,
+            memory_bytes: plan.memory_bytes,
         }
     }
 }
@@ -88,6 +97,16 @@ impl Builder {
     /// Number of threads, in experiments that do not vary it.
     pub fn threads(&self) -> u64 {
         self.parameters.threads
+    }
+
+    /// This share of the run's memory, or the one that is `least` bytes, if that is more.
+    pub fn share_of_memory(&self, share: f64, least: u64) -> f64 {
+        share.max(least as f64 / self.parameters.memory_bytes.max(1) as f64).min(1.0)
+    }
+
+    /// The memory limit of cells with this share of the memory.
+    pub fn memory(&self, share: f64) -> f64 {
+        self.parameters.memory_bytes as f64 * share
     }
 
     /// Number of records of a data set of this many of the paper's gigabytes.

@@ -46,11 +46,21 @@ pub enum Measure {
     /// Megabytes read.
     Read,
     /// Megabytes that the process made dirty, also those that were removed before the device wrote them.
-    Put,
+    Dirtied,
     /// Megabytes written.
     Written,
     /// Megabytes that the device wrote.
     DeviceWritten,
+    /// Number of tables.
+    Tables,
+    /// Mean size of the tables, in MB.
+    TableMean,
+    /// Median size of the tables, in MB.
+    TableMedian,
+    /// 90 of 100 tables are at most this large, in MB.
+    TableP90,
+    /// 95 of 100 tables are at most this large, in MB.
+    TableP95,
     /// The longest first operation of a thread, in milliseconds.
     First,
     /// Peak resident memory in MiB.
@@ -85,9 +95,14 @@ impl Measure {
             Self::ProcessorPerOperation => "processor time per operation, µs",
             Self::Cycles => "thousand cycles per operation",
             Self::Read => "read, MB",
-            Self::Put => "written by the process, MB",
+            Self::Dirtied => "written by the process, MB",
             Self::Written => "written, MB",
             Self::DeviceWritten => "written by the device, MB",
+            Self::Tables => "tables",
+            Self::TableMean => "mean, MB",
+            Self::TableMedian => "median, MB",
+            Self::TableP90 => "p90, MB",
+            Self::TableP95 => "p95, MB",
             Self::First => "first operation, ms",
             Self::Resident => "peak resident, MiB",
             Self::Open => "opening, ms",
@@ -140,11 +155,16 @@ impl Measure {
             Self::Cycles => ratio(measured.cycles? as f64 / 1e3, operations),
             Self::Read => Some(measured.counters.read_bytes as f64 / 1e6),
             Self::Written => Some(measured.counters.written_bytes as f64 / 1e6),
-            Self::Put => {
+            Self::Dirtied => {
                 let counters = &measured.counters;
                 Some((counters.written_bytes + counters.cancelled_bytes) as f64 / 1e6)
             }
             Self::DeviceWritten => Some(measured.device?.written_bytes as f64 / 1e6),
+            Self::Tables => Some(measured.table_sizes?.tables as f64),
+            Self::TableMean => Some(measured.table_sizes?.mean / 1e6),
+            Self::TableMedian => Some(measured.table_sizes?.p50 as f64 / 1e6),
+            Self::TableP90 => Some(measured.table_sizes?.p90 as f64 / 1e6),
+            Self::TableP95 => Some(measured.table_sizes?.p95 as f64 / 1e6),
             Self::First => Some(measured.first_ns? as f64 / 1e6),
             Self::Resident => Some(measured.peak_resident_bytes? as f64 / f64::from(1 << 20)),
             Self::Open | Self::DeviceReads => None,

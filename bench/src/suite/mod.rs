@@ -303,9 +303,18 @@ mod tests {
     fn the_suite_of_pebblesdb_has_its_figures_and_every_row_a_cell_with_its_steps() {
         let suite = build(PEBBLESDB, &Parameters::default(), &[]).unwrap();
         let ids: HashSet<&str> = suite.figures.iter().map(|figure| figure.id).collect();
-        for id in
-            ["figure-4a", "figure-4b", "figure-4d", "figure-4g", "figure-5", "figure-6", "table-2", "space"]
-        {
+        for id in [
+            "figure-4a",
+            "figure-4b",
+            "figure-4c",
+            "figure-4d",
+            "table-1",
+            "figure-4g",
+            "figure-5",
+            "figure-6",
+            "table-2",
+            "space",
+        ] {
             assert!(ids.contains(id), "{id}");
         }
         let cells: HashSet<&str> = suite.cells.iter().map(|cell| cell.id.as_str()).collect();
@@ -326,7 +335,7 @@ mod tests {
     fn data_is_three_to_four_limits_of_memory_and_thirty_where_there_is_little() {
         let scale = 1.0 / 64.0;
         let suite = build(PEBBLESDB, &Parameters { scale, ..Parameters::default() }, &[]).unwrap();
-        let memory = 16.0 * (1u64 << 30) as f64 * scale;
+        let memory = 256.0 * (1u64 << 20) as f64;
         let times = |id: &str| {
             let cell = suite.cells.iter().find(|cell| cell.id == id).unwrap();
             cell.data_bytes() as f64 / (memory * cell.memory)
@@ -338,6 +347,11 @@ mod tests {
             assert!((times(id) - 30.0).abs() < 0.1, "{id}: {}", times(id));
         }
         assert!(times("cached/16-1024") < 0.3);
+        let share = |memory_bytes| {
+            let suite = build(PEBBLESDB, &Parameters { memory_bytes, ..Parameters::default() }, &[]).unwrap();
+            suite.cells.iter().find(|cell| cell.id == "little-memory/16-128").unwrap().memory
+        };
+        assert_eq!([1 << 30, 256 << 20, 64 << 20].map(share), [0.125, 0.5, 1.0]);
     }
 
     #[test]

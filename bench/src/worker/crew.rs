@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::failure::{Failure, Result, on};
 use crate::job::{Job, Step};
 use crate::measure::cycles::Cycles;
-use crate::measure::space::Sampler;
+use crate::measure::space::{Sampler, TableSizes};
 use crate::record::Measured;
 use cantle_workloads::generator::{Chooser, Random};
 use cantle_workloads::records::Values;
@@ -128,6 +128,7 @@ impl Crew<'_> {
             seconds: settled.after.as_secs_f64(),
             is_cut: !settled.is_settled,
             space: sampler.finish(dir, live_bytes),
+            table_sizes: TableSizes::of(dir),
             ..measured
         })
     }
