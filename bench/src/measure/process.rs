@@ -12,9 +12,10 @@ pub struct Counters {
     pub read_bytes: u64,
     /// Bytes of pages that it made dirty, less those that were truncated before they were written.
     pub written_bytes: u64,
-    /// Bytes of pages that were truncated, or whose file was removed, before they were written.
+    /// Bytes of pages that it made dirty, also those that were truncated, or whose file was removed, before
+    /// they were written.
     #[serde(default)]
-    pub cancelled_bytes: u64,
+    pub dirtied_bytes: u64,
     /// Bytes that system calls passed to the kernel: the bytes that the store chose to write.
     pub write_call_bytes: u64,
     /// Bytes that system calls requested from the kernel.
@@ -37,7 +38,7 @@ impl Counters {
         Self {
             read_bytes: count("read_bytes:"),
             written_bytes: count("write_bytes:").saturating_sub(count("cancelled_write_bytes:")),
-            cancelled_bytes: count("cancelled_write_bytes:"),
+            dirtied_bytes: count("write_bytes:"),
             write_call_bytes: count("wchar:"),
             read_call_bytes: count("rchar:"),
             read_calls: count("syscr:"),
@@ -52,7 +53,7 @@ impl Counters {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
-            cancelled_bytes: self.cancelled_bytes.saturating_sub(earlier.cancelled_bytes),
+            dirtied_bytes: self.dirtied_bytes.saturating_sub(earlier.dirtied_bytes),
             write_call_bytes: self.write_call_bytes.saturating_sub(earlier.write_call_bytes),
             read_call_bytes: self.read_call_bytes.saturating_sub(earlier.read_call_bytes),
             read_calls: self.read_calls.saturating_sub(earlier.read_calls),
@@ -144,6 +145,7 @@ mod tests {
         }
         let counted = Counters::now().since(before);
         assert!(counted.write_call_bytes >= 3 << 20, "{counted:?}");
+        assert!(counted.dirtied_bytes >= counted.written_bytes, "{counted:?}");
         assert!(counted.processor_s > 0.0, "{counted:?}");
     }
 

@@ -79,10 +79,14 @@ fn summary(run: &Run) -> String {
             "method",
             format!(
                 "{} rounds, engines in turns; each turn on a fresh copy of the data set, with cold caches, in a process \
-                 of its own; steps of at most {} s, of {} s if they only write",
+                 of its own; steps of at most {} s, of {} s if they only write{}{}",
                 plan.rounds,
                 number(plan.seconds_max),
-                number(plan.writing_seconds_max)
+                number(plan.writing_seconds_max),
+                plan.cell_seconds_max
+                    .map_or(String::new(), |max| format!("; cells of at most {} s", number(max))),
+                plan.suite_seconds_max
+                    .map_or(String::new(), |max| format!("; all of at most {} s", number(max)))
             ),
         ),
         ("seed", plan.seed.to_string()),

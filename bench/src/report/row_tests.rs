@@ -40,7 +40,7 @@ fn suite_of(run: &Run) -> Suite {
 /// A step that made this number of bytes per user byte dirty; a quarter of them were cancelled.
 fn step(seconds: f64, written: f64) -> Measured {
     let all = (written * USER_BYTES as f64) as u64;
-    let counters = Counters { written_bytes: all / 4 * 3, cancelled_bytes: all / 4, ..Counters::default() };
+    let counters = Counters { written_bytes: all / 4 * 3, dirtied_bytes: all, ..Counters::default() };
     Measured {
         operations: 10_000,
         seconds,

@@ -155,10 +155,7 @@ impl Measure {
             Self::Cycles => ratio(measured.cycles? as f64 / 1e3, operations),
             Self::Read => Some(measured.counters.read_bytes as f64 / 1e6),
             Self::Written => Some(measured.counters.written_bytes as f64 / 1e6),
-            Self::Dirtied => {
-                let counters = &measured.counters;
-                Some((counters.written_bytes + counters.cancelled_bytes) as f64 / 1e6)
-            }
+            Self::Dirtied => Some(measured.counters.dirtied_bytes as f64 / 1e6),
             Self::DeviceWritten => Some(measured.device?.written_bytes as f64 / 1e6),
             Self::Tables => Some(measured.table_sizes?.tables as f64),
             Self::TableMean => Some(measured.table_sizes?.mean / 1e6),

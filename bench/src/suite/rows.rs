@@ -205,7 +205,7 @@ impl Measured {
 
 /// All bytes that a step made dirty, also those that were removed before the device wrote them.
 fn whole(measured: &Measured) -> f64 {
-    (measured.counters.written_bytes + measured.counters.cancelled_bytes) as f64
+    measured.counters.dirtied_bytes as f64
 }
 
 fn written(outcome: &Outcome, steps: &[&str]) -> Option<f64> {

@@ -48,11 +48,21 @@ impl Crew<'_> {
         if let Step::Settle { .. } = step {
             return Ok((self.settle(longest, cycles)?, None));
         }
-        let work = Work::new(self.job, step, self.filled, longest)?;
+        let mut work = Work::new(self.job, step, self.filled, longest)?;
         if let (Step::Run { warmup, .. }, Mix::Workload { chooser: Some(chooser), filled, .. }) =
             (step, &work.mix)
         {
-            self.warm_up(chooser, filled, *warmup, work.population.existing())?;
+            let begun = Instant::now();
+            self.warm_up(
+                chooser,
+                filled,
+                *warmup,
+                work.population.existing(),
+                self.longest_warm_up(longest),
+            )?;
+            if self.job.seconds_total.is_some() {
+                work.longest = longest.saturating_sub(begun.elapsed());
+            }
         }
         let dir = &self.job.settings.dir;
         let before_population = work.population.existing();
@@ -133,9 +143,24 @@ impl Crew<'_> {
         })
     }
 
-    fn warm_up(&self, chooser: &Chooser, filled: &Filled, gets: u64, newest: u64) -> Result {
+    /// The longest time of a warm-up. It is a part of the step's time if the steps share a limit.
+    fn longest_warm_up(&self, longest: Duration) -> Duration {
+        match self.job.seconds_total {
+            Some(_) => longest / 4,
+            None => Duration::from_secs_f64(self.job.seconds_max),
+        }
+    }
+
+    fn warm_up(
+        &self,
+        chooser: &Chooser,
+        filled: &Filled,
+        gets: u64,
+        newest: u64,
+        longest: Duration,
+    ) -> Result {
         let (mut chooser, mut random) = (chooser.clone(), Random::stream(self.job.seed, u64::MAX - 2));
-        let until = Instant::now() + Duration::from_secs_f64(self.job.seconds_max);
+        let until = Instant::now() + longest;
         let mut key = Vec::new();
         for _ in 0..gets {
             if Instant::now() > until {

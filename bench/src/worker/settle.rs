@@ -29,7 +29,7 @@ pub fn wait(
     engine.wait_for_background(longest)?;
     let written = || {
         let counters = Counters::now();
-        (counters.written_bytes + counters.cancelled_bytes, counters.write_call_bytes)
+        (counters.dirtied_bytes, counters.write_call_bytes)
     };
     let (mut after, mut before) = (start.elapsed(), written());
     loop {

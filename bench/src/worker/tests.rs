@@ -124,6 +124,27 @@ fn the_first_operation_and_the_longest_append_beside_are_measured() {
 }
 
 #[test]
+fn a_warm_up_takes_no_time_of_later_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let endless = |name: &str| {
+        let mut step = gets();
+        if let Step::Run { name: own, warmup, operations, .. } = &mut step {
+            (*own, *warmup, *operations) = (name.into(), u64::MAX, 1 << 40);
+        }
+        step
+    };
+    let steps = vec![fill("fill", Order::Random, 0), endless("one"), endless("two"), endless("three")];
+    let mut job = job(dir.path(), "btree", steps);
+    job.seconds_total = Some(0.8);
+    let found = measure(&job);
+    for name in ["one", "two", "three"] {
+        assert!(found[name].is_cut && found[name].operations > 0, "{name}");
+        // Each but the first has looked at least once after its first operations.
+        assert!(found[name].operations > 2 * 64, "{name}: {}", found[name].operations);
+    }
+}
+
+#[test]
 fn a_scattered_load_has_the_records_of_one_in_order() {
     for is_scattered in [false, true] {
         let dir = tempfile::tempdir().unwrap();
