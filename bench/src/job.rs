@@ -74,11 +74,20 @@ pub enum Step {
         name: String,
         /// Records.
         records: u64,
+        /// The number of the first record.
+        first: u64,
         /// The order of the records.
         order: Order,
         /// 0 for new records. Each further round overwrites all that the first one wrote, in a random
         /// order of its own.
         round: u64,
+    },
+    /// Delete each record that exists, in a random order.
+    Delete {
+        /// The name under which it is reported.
+        name: String,
+        /// Number of existing records.
+        records: u64,
     },
     /// Wait until the store has finished its background work and wrote nothing for a while.
     Settle {
@@ -160,6 +169,8 @@ impl Step {
     pub fn weight(&self) -> u32 {
         match self {
             Self::Load { .. } => 0,
+            // Time that the first round leaves is shared by the further ones.
+            Self::Fill { round: 1.., .. } | Self::Delete { .. } => 2,
             Self::Fill { .. } | Self::Ingest { .. } => 6,
             Self::Settle { .. } => 4,
             Self::Run { with_appends: true, .. } => 24,
@@ -170,7 +181,11 @@ impl Step {
     /// True if the step only writes, or is as long as one that does.
     pub fn only_writes(&self) -> bool {
         match self {
-            Self::Load { .. } | Self::Fill { .. } | Self::Settle { .. } | Self::Ingest { .. } => true,
+            Self::Load { .. }
+            | Self::Fill { .. }
+            | Self::Delete { .. }
+            | Self::Settle { .. }
+            | Self::Ingest { .. } => true,
             Self::Run { workload, with_appends, .. } => {
                 *workload == Workload::P || workload.is_insert() || *with_appends
             }
@@ -184,6 +199,7 @@ impl Step {
             Self::Load { .. } => None,
             Self::Run { name, .. }
             | Self::Fill { name, .. }
+            | Self::Delete { name, .. }
             | Self::Settle { name, .. }
             | Self::Seek { name, .. }
             | Self::Ingest { name, .. }
@@ -228,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_limit_for_all_steps_leaves_each_its_share_and_what_others_did_not_use() {
-        let fill = Step::Fill { name: "fill".into(), records: 1, order: Order::Random, round: 0 };
+        let fill = Step::Fill { name: "fill".into(), records: 1, first: 0, order: Order::Random, round: 0 };
         let steps = vec![fill, Step::Settle { name: "settle".into() }, step(Workload::C), step(Workload::C)];
         let mut job = job(Durability::Process, steps);
         let longest = |job: &Job, at, gone| job.longest_at(at, Duration::from_secs(gone)).as_millis();

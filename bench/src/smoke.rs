@@ -116,7 +116,7 @@ fn tiny(suite: &Suite) -> Result<Vec<suite::Cell>> {
                 }
                 Step::Ingest { events, .. } => *events = RECORDS,
                 Step::Analyse { events, operations, .. } => (*events, *operations) = (RECORDS, SCANS),
-                Step::Fill { records, .. } => *records = RECORDS.min(*records),
+                Step::Fill { records, .. } | Step::Delete { records, .. } => *records = RECORDS.min(*records),
                 Step::Seek { records, operations, .. } => {
                     *records = RECORDS;
                     *operations = SCANS;

@@ -312,6 +312,7 @@ mod tests {
             "figure-4g",
             "figure-5",
             "figure-6",
+            "empty-guards",
             "table-2",
             "space",
         ] {

@@ -4,7 +4,7 @@ use super::appends::Appends;
 use super::filled::Filled;
 use super::meter::Meter;
 use super::settle;
-use super::source::{FromFile, FromFill, FromSeek, FromTrace, FromWorkload, Next, Source};
+use super::source::{FromDelete, FromFile, FromFill, FromSeek, FromTrace, FromWorkload, Next, Source};
 use super::tally::{Kind, Tally};
 use super::work::{Mix, Work};
 use crate::engine::Engine;
@@ -198,6 +198,9 @@ impl Crew<'_> {
                 values: self.values,
                 sizes: self.job.sizes,
             })),
+            Mix::Delete { filled, order } => {
+                Source::Delete(FromDelete { filled, order: order.as_ref(), sizes: self.job.sizes })
+            }
             Mix::Seek { chooser, rows, filled } => Source::Seek(Box::new(FromSeek {
                 chooser: chooser.clone(),
                 rows: *rows,

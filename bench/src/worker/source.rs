@@ -34,6 +34,7 @@ pub struct Next {
 pub enum Source<'a> {
     Workload(Box<FromWorkload<'a>>),
     Fill(Box<FromFill<'a>>),
+    Delete(FromDelete<'a>),
     Seek(Box<FromSeek<'a>>),
     Ingest(FromTrace<'a>),
     Analyse(FromTrace<'a>),
@@ -62,6 +63,13 @@ pub struct FromFill<'a> {
     pub is_first: bool,
     pub random: Random,
     pub values: &'a Values,
+    pub sizes: Sizes,
+}
+
+/// Deletes each record, in the order of the numbers of operations.
+pub struct FromDelete<'a> {
+    pub filled: &'a Filled,
+    pub order: Option<&'a Permutation>,
     pub sizes: Sizes,
 }
 
@@ -98,6 +106,10 @@ impl Source<'_> {
         match self {
             Self::Workload(source) => source.next(next),
             Self::Fill(source) => {
+                source.next(number, next);
+                Ok(true)
+            }
+            Self::Delete(source) => {
                 source.next(number, next);
                 Ok(true)
             }
@@ -162,6 +174,14 @@ impl FromFill<'_> {
         self.sizes.key(record, &mut next.key);
         self.values.fill_for(&next.key, self.sizes.value_bytes, &mut next.value, &mut self.random);
         (next.kind, next.claimed) = (Some(if self.is_first { Kind::Insert } else { Kind::Put }), None);
+    }
+}
+
+impl FromDelete<'_> {
+    fn next(&mut self, number: u64, next: &mut Next) {
+        let record = self.filled.record(self.order.map_or(number, |order| order.apply(number)));
+        self.sizes.key(record, &mut next.key);
+        (next.kind, next.claimed) = (Some(Kind::Delete), None);
     }
 }
 

@@ -33,7 +33,7 @@ fn job(dir: &std::path::Path, engine: &str, steps: Vec<Step>) -> Job {
 }
 
 fn fill(name: &str, order: Order, round: u64) -> Step {
-    Step::Fill { name: name.into(), records: RECORDS, order, round }
+    Step::Fill { name: name.into(), records: RECORDS, first: 0, order, round }
 }
 
 fn seek(name: &str, nexts: u64) -> Step {
@@ -94,7 +94,7 @@ fn what_was_filled_is_settled_and_then_read_in_the_same_store() {
 #[test]
 fn a_fill_that_ran_out_of_time_is_marked_and_only_its_records_are_read() {
     let dir = tempfile::tempdir().unwrap();
-    let many = Step::Fill { name: "fill".into(), records: 1 << 40, order: Order::Random, round: 0 };
+    let many = Step::Fill { name: "fill".into(), records: 1 << 40, first: 0, order: Order::Random, round: 0 };
     let mut job = job(dir.path(), "btree", vec![many, gets(), fill("again", Order::Random, 1)]);
     job.writing_seconds_max = 0.05;
     let found = measure(&job);
@@ -121,6 +121,29 @@ fn the_first_operation_and_the_longest_append_beside_are_measured() {
     assert!(beside.first_ns.is_some_and(|first| first > 0 && first <= longest + longest / 500), "{beside:?}");
     let files = std::fs::read_dir(dir.path()).unwrap().count();
     assert!(files <= 1, "the file of appends has no name");
+}
+
+#[test]
+fn new_records_follow_a_delete_of_all_and_only_they_are_read() {
+    for engine in ["btree", "cantle:layout=flsm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let other =
+            Step::Fill { name: "other".into(), records: 500, first: RECORDS, order: Order::Random, round: 0 };
+        let delete = |name: &str| Step::Delete { name: name.into(), records: RECORDS };
+        let steps = vec![fill("fill", Order::Random, 0), delete("delete"), other, gets(), seek("seek", 50)];
+        let mut job = job(dir.path(), engine, steps);
+        let found = measure(&job);
+        assert_eq!((found["delete"].operations, found["other"].operations), (RECORDS, 500), "{engine}");
+        assert!(found["delete"].latency.contains_key("delete"), "{engine}");
+        for (name, measured) in &found {
+            assert_eq!((measured.missing, measured.wrong), (0, 0), "{engine}: {name}");
+        }
+        // Of the deleted records nothing is left.
+        let space = found["other"].space.samples.last().unwrap();
+        assert_eq!(space.live_bytes, 500 * (16 + 128), "{engine}");
+        job.steps = vec![fill("fill", Order::Random, 0), delete("delete"), fill("again", Order::Random, 1)];
+        assert_eq!(measure(&job)["again"].operations, 0, "{engine}: no record is left to overwrite");
+    }
 }
 
 #[test]

@@ -40,6 +40,11 @@ pub enum Mix {
         order: Option<Permutation>,
         is_first: bool,
     },
+    /// Delete each of the records.
+    Delete {
+        filled: Filled,
+        order: Option<Permutation>,
+    },
     Seek {
         chooser: Chooser,
         rows: u64,
@@ -84,8 +89,8 @@ impl Work {
                 let mix = Mix::Workload { workload: *workload, chooser, insert_order, filled };
                 work(mix, records, *operations, record_bytes)
             }
-            Step::Fill { records, order, round: 0, .. } => {
-                let filled = Filled::new(0, *records, *order, seed);
+            Step::Fill { records, first, order, round: 0, .. } => {
+                let filled = Filled::new(0, *records, *first, *order, seed);
                 work(Mix::Fill { filled, order: None, is_first: true }, 0, *records, record_bytes)
             }
             Step::Fill { records, order, round, .. } => {
@@ -94,6 +99,12 @@ impl Work {
                 let order = (*order == Order::Random && records > 0)
                     .then(|| Permutation::new(records, seed.wrapping_add(*round)));
                 work(Mix::Fill { filled, order, is_first: false }, records, records, record_bytes)
+            }
+            Step::Delete { records, .. } => {
+                let filled = there(*records);
+                let records = filled.records;
+                let order = (records > 0).then(|| Permutation::new(records, seed.wrapping_sub(1)));
+                work(Mix::Delete { filled, order }, records, records, record_bytes)
             }
             Step::Seek { records, nexts, operations, .. } => {
                 let filled = there(*records);
@@ -111,10 +122,12 @@ impl Work {
         })
     }
 
-    /// The records that the store has after `done` operations of a fill; `None` for other work.
+    /// The records that the store has after `done` operations of a fill, or after a delete; `None` for other
+    /// work. A delete that ended early leaves records, which no step reads.
     pub fn filled(&self, done: u64) -> Option<Filled> {
         match &self.mix {
             Mix::Fill { filled, is_first: true, .. } => Some(filled.of(done)),
+            Mix::Delete { filled, .. } => Some(filled.of(0)),
             _ => None,
         }
     }
@@ -123,6 +136,7 @@ impl Work {
     pub fn existing(&self, done: u64) -> u64 {
         match self.mix {
             Mix::Fill { is_first: true, .. } => done,
+            Mix::Delete { .. } => self.population.existing() - done,
             _ => self.population.existing(),
         }
     }
