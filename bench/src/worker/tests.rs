@@ -138,7 +138,7 @@ fn new_records_follow_a_delete_of_all_and_only_they_are_read() {
         for (name, measured) in &found {
             assert_eq!((measured.missing, measured.wrong), (0, 0), "{engine}: {name}");
         }
-        // Of the deleted records nothing is left.
+        // Nothing is left of the deleted records.
         let space = found["other"].space.samples.last().unwrap();
         assert_eq!(space.live_bytes, 500 * (16 + 128), "{engine}");
         job.steps = vec![fill("fill", Order::Random, 0), delete("delete"), fill("again", Order::Random, 1)];
