@@ -63,6 +63,7 @@ fn the_documented_log_is_what_is_written() {
         previous: RecordPtr { offset: 0, len: 0 },
         voids: Vec::new(),
         search: LogSearch::Indexed,
+        filter_bits_per_key: 10,
         record_bytes_max: RECORD_BYTES_MAX,
     };
     let (index, _) = build_index(&request, &part).unwrap();

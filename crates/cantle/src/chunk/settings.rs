@@ -12,6 +12,8 @@ use std::sync::{LazyLock, Weak};
 /// Maximum length of a log, in chunks, that is read into memory at once by a merge of at least half
 /// of it.
 const AT_ONCE_CHUNKS_MAX: u64 = 3;
+/// Bits per key of the filters of logs.
+const FILTER_BITS_PER_KEY: u32 = 10;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -48,7 +50,12 @@ impl Settings {
 
     /// The settings of the keyspace's logs.
     pub fn of_logs(&self) -> LogOptions {
-        LogOptions { recent_appends: self.recent_appends, search: self.rules.log_search, memtables: false }
+        LogOptions {
+            recent_appends: self.recent_appends,
+            search: self.rules.log_search,
+            memtables: false,
+            filter_bits_per_key: FILTER_BITS_PER_KEY,
+        }
     }
 
     /// The settings of the keyspace's runs.

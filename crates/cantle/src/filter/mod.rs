@@ -6,3 +6,4 @@
 //! Thread safety: filters are immutable bytes; builders belong to one thread.
 
 pub(crate) mod bloom;
+pub(crate) mod monkey;

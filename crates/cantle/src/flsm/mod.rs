@@ -15,6 +15,8 @@ mod deleted_tests;
 mod documented;
 mod dropped;
 pub mod factory;
+#[cfg(test)]
+mod filter_tests;
 mod hashed;
 #[cfg(test)]
 mod hashed_tests;

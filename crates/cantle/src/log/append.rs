@@ -111,6 +111,7 @@ impl Segment {
             previous: parts.indexed.first().map_or(RecordPtr { offset: 0, len: 0 }, |part| part.at),
             voids: self.voids.peek().map(|voids| voids.lock().clone()).unwrap_or_default(),
             search: env.options().search,
+            filter_bits_per_key: env.options().filter_bits_per_key,
             record_bytes_max: RECORD_BYTES_MAX,
         };
         let (bytes, part) = build_index(&request, memory)?;

@@ -34,6 +34,8 @@ pub struct LogOptions {
     pub search: LogSearch,
     /// True if in-memory indexes are memtables: they have values too, and an account of their own.
     pub memtables: bool,
+    /// Bits per key of the filters of indexed parts.
+    pub filter_bits_per_key: u32,
 }
 
 /// The parts of a store that the logs of all its keyspaces share.

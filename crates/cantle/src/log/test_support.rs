@@ -30,7 +30,12 @@ pub fn log_env(vfs: &Arc<dyn Vfs>, epoch: u64) -> Arc<LogEnv> {
     let files = Arc::new(Files::new(vfs.clone(), DIR.into(), 77, epoch, epoch * 100));
     let recovery =
         Recovery { epoch, first_version: 0, table: Default::default(), dead_batches: Default::default() };
-    let options = LogOptions { recent_appends: true, search: LogSearch::Stretches, memtables: false };
+    let options = LogOptions {
+        recent_appends: true,
+        search: LogSearch::Stretches,
+        memtables: false,
+        filter_bits_per_key: 10,
+    };
     let totals = Totals::of(&files, KEYSPACE);
     let shared = LogShared {
         files,

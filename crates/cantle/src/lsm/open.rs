@@ -7,6 +7,7 @@ use super::shape::Shape;
 use super::state::{GroupRecord, State};
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
+use crate::filter::monkey::LOG_BITS;
 use crate::format::header::FileKind;
 use crate::layout::factory::OpenKeyspace;
 use crate::log::env::LogOptions;
@@ -45,7 +46,12 @@ impl<S: Shape> Lsm<S> {
         let state = state.map_err(|_| corrupt("it is in another layout"))?;
         let State { logs, groups } = if dropped { state.only_files() } else { *state };
         // Memtables have the last appends.
-        let options = LogOptions { recent_appends: false, search: LogSearch::Stretches, memtables: true };
+        let options = LogOptions {
+            recent_appends: false,
+            search: LogSearch::Stretches,
+            memtables: true,
+            filter_bits_per_key: LOG_BITS,
+        };
         let env = Arc::new(RunEnv {
             log: Arc::new(substrate.log_env(id, order.clone(), options)),
             tables: substrate.tables.clone(),

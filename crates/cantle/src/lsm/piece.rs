@@ -6,6 +6,7 @@ use super::keyspace::Lsm;
 use super::merge::{Trigger, Written};
 use super::shape::{Cuts, Outcome, Piece, Placed, Shape};
 use super::view::View;
+use crate::filter::monkey;
 use crate::mvcc::Keep;
 use crate::run::carried::clip;
 use crate::run::merged::Merged;
@@ -17,6 +18,7 @@ use crate::substrate::Grant;
 use crate::table::DeletedRange;
 use crate::types::entry::Kind;
 use crate::types::error::Result;
+use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::ops::Range;
@@ -44,6 +46,8 @@ struct Writing<'a, S: Shape> {
     versions: (u64, u64),
     /// The range deletes that are carried on.
     deleted: Vec<DeletedRange>,
+    /// Bits per key of the output's filters.
+    filter_bits: u32,
     written: Written<'a, S>,
 }
 
@@ -68,6 +72,7 @@ impl<S: Shape> Lsm<S> {
                 // Nothing is left that they could cover.
                 Bottom::Reached => Vec::new(),
             },
+            filter_bits: filter_bits(&env.order, view, piece, stack),
             written: Written { lsm: self, pieces: vec![Outcome::default()] },
         };
         let (target_bytes, starts) = match &piece.cuts {
@@ -106,7 +111,8 @@ impl<S: Shape> Lsm<S> {
             writing.write_bare(bare..group, grant)?;
             let mut fragment = Fragment { from: group, parts: Vec::new() };
             let deleted = writing.deleted_within(group..group + 1);
-            let mut output = Output::new(env, writing.versions, target_bytes, grant).with_deleted(deleted);
+            let output = Output::new(env, writing.versions, target_bytes, grant).with_deleted(deleted);
+            let mut output = output.with_filter_bits(writing.filter_bits);
             let mut next = Some(first);
             while let Some(first) = next.take() {
                 let before = output.written_bytes();
@@ -144,6 +150,15 @@ impl<S: Shape> Lsm<S> {
         let placed = writing.written.pieces.pop().unwrap_or_default().placed;
         Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted), chosen: met.chosen })
     }
+}
+
+/// Bits per key of the filters of a piece's output, by its share of the keys there.
+fn filter_bits<S: Shape>(order: &KeyOrder, view: &View<S>, piece: &Piece, stack: &RunStack) -> u32 {
+    let is_input = |run: &&Run| stack.files.iter().any(|input| input.file().id == run.file().id);
+    let groups = view.shape.groups().filter(|group| group.span.intersect(order, &piece.span).is_some());
+    let others: u64 = groups.flat_map(|group| group.runs).filter(|run| !is_input(run)).map(Run::bytes).sum();
+    let own: u64 = stack.files.iter().map(Run::bytes).sum();
+    monkey::bits_per_key(own as f64 / (own + others).max(1) as f64)
 }
 
 /// The groups that share a table which is being written: from this one on, each with its bytes. `None`

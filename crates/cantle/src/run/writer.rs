@@ -11,7 +11,7 @@ use crate::run::env::RunEnv;
 use crate::run::held::{Held, entry_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{DeletedRange, Pinned, TableBuilder, TableHandle};
+use crate::table::{DeletedRange, Pinned, TableBuilder, TableHandle, TableOptions};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
@@ -80,6 +80,8 @@ pub struct Output<'a> {
     held: Held<'a>,
     /// Range deletes behind those of the tables that are finished, in order.
     deleted: VecDeque<DeletedRange>,
+    /// Settings of the tables.
+    options: TableOptions,
 }
 
 struct Current {
@@ -112,7 +114,14 @@ impl<'a> Output<'a> {
             hidden_bytes: 0,
             held: Held::new(&env.memory.held),
             deleted: VecDeque::new(),
+            options: env.table_options(),
         }
+    }
+
+    /// Gives the tables filters of this length.
+    pub fn with_filter_bits(mut self, bits_per_key: u32) -> Self {
+        self.options.filter_bits_per_key = bits_per_key;
+        self
     }
 
     /// Adds range deletes, which are in order and do not overlap. Each table gets its part of them, up
@@ -192,7 +201,7 @@ impl<'a> Output<'a> {
     fn begin(&self) -> Result<Current> {
         let (file, handle, header) =
             self.env.files.create(FileKind::Table, self.env.keyspace, self.base_version)?;
-        let builder = TableBuilder::new(handle, file.path.clone(), header, self.env.table_options());
+        let builder = TableBuilder::new(handle, file.path.clone(), header, self.options.clone());
         let builder = builder.inspect_err(|_| self.env.files.discard(&file))?;
         Ok(Current { file, builder, bytes: 0, stale_bytes: 0, large_bytes: 0, newest_version: 0, growing: 0 })
     }

@@ -48,7 +48,12 @@ pub struct Keyspace {
 impl Keyspace {
     pub fn open(keyspace: OpenKeyspace<'_>, state: State) -> Arc<Self> {
         let OpenKeyspace { substrate, id, order, segments, outlived, .. } = keyspace;
-        let options = LogOptions { recent_appends: false, search: LogSearch::Indexed, memtables: false };
+        let options = LogOptions {
+            recent_appends: false,
+            search: LogSearch::Indexed,
+            memtables: false,
+            filter_bits_per_key: 10,
+        };
         let env = Arc::new(substrate.log_env(id, order, options));
         let counted = state.logs.iter().filter(|log| substrate.is_log_counted(**log, segments, outlived));
         let logs: Vec<_> = counted.map(|&log| substrate.adopt_log(&env, log, segments, outlived)).collect();

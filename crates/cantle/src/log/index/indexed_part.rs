@@ -40,7 +40,6 @@ use std::sync::OnceLock;
 
 /// Approximate length of an index block in bytes.
 const BLOCK_BYTES: usize = 4 << 10;
-const FILTER_BITS_PER_KEY: u32 = 10;
 
 /// Bytes of a whole piece of a filter in the log: a record of a tag and the piece.
 const FILTER_PIECE_BYTES: u32 = record_bytes(0, 1 + bloom::PIECE_BYTES) as u32;
@@ -196,6 +195,7 @@ pub struct IndexRequest<'a> {
     /// Offsets and lengths of the part's revoked writes.
     pub voids: Vec<(u64, u64)>,
     pub search: LogSearch,
+    pub filter_bits_per_key: u32,
     /// The longest payload of a record. A root or a filter that would exceed it is left out, and the part is searched
     /// without it.
     pub record_bytes_max: u64,
@@ -219,7 +219,7 @@ pub fn build_index(
         value: Vec::with_capacity(16),
         stretches: Stretches::new(request.start, request.end),
     };
-    let mut filter = BloomBuilder::new(FILTER_BITS_PER_KEY);
+    let mut filter = BloomBuilder::new(request.filter_bits_per_key);
     let (mut last_key, mut newest) = (Vec::new(), None);
     let mut first: Option<(Vec<u8>, MemoryHit)> = None;
     let mut entries = 0;
@@ -442,6 +442,7 @@ mod tests {
                 previous: RecordPtr { offset: 0, len: 0 },
                 voids: Vec::new(),
                 search: LogSearch::Indexed,
+                filter_bits_per_key: 10,
                 record_bytes_max,
             };
             build_index(&request, &part)
