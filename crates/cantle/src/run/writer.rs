@@ -11,7 +11,7 @@ use crate::run::env::RunEnv;
 use crate::run::held::{Held, entry_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{DeletedRange, Pinned, TableBuilder, TableHandle, TableOptions};
+use crate::table::{DeletedRange, Lineage, Pinned, TableBuilder, TableHandle, TableOptions};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
@@ -82,6 +82,10 @@ pub struct Output<'a> {
     deleted: VecDeque<DeletedRange>,
     /// Settings of the tables.
     options: TableOptions,
+    /// The lineage of all tables together.
+    lineage: Option<Lineage>,
+    /// True if there is to be a table even if it has nothing but the lineage.
+    is_wanted: bool,
 }
 
 struct Current {
@@ -115,12 +119,26 @@ impl<'a> Output<'a> {
             held: Held::new(&env.memory.held),
             deleted: VecDeque::new(),
             options: env.table_options(),
+            lineage: None,
+            is_wanted: false,
         }
     }
 
     /// Gives the tables filters of this length.
     pub fn with_filter_bits(mut self, bits_per_key: u32) -> Self {
         self.options.filter_bits_per_key = bits_per_key;
+        self
+    }
+
+    /// Each table gets its part of the lineage, up to the start of the next one.
+    pub fn with_lineage(mut self, lineage: Lineage) -> Self {
+        self.lineage = Some(lineage);
+        self
+    }
+
+    /// Writes a table even if it has nothing but the lineage.
+    pub fn wanted(mut self) -> Self {
+        self.is_wanted = true;
         self
     }
 
@@ -265,12 +283,23 @@ impl<'a> Output<'a> {
         taken
     }
 
+    /// The lineage of the present table.
+    fn part_of(&self, whole: &Lineage, next: Option<&Bytes>) -> Lineage {
+        if self.start.is_none() && next.is_none() {
+            return whole.clone();
+        }
+        let first = whole.steps.first().and_then(|first| first.start.clone());
+        let (start, end) = (self.start.clone().or(first), next.cloned().or(whole.end.clone()));
+        whole.within(&self.env.order, &Span { start, end })
+    }
+
     /// Ends the table. The next one begins at `next`, if there is one.
     fn end_table(&mut self, next: Option<&Bytes>) -> Result<()> {
         let deleted = self.take_deleted(next);
-        if self.current.is_none() && !deleted.is_empty() {
+        if self.current.is_none() && (!deleted.is_empty() || self.is_wanted) {
             self.current = Some(self.begin()?);
         }
+        self.is_wanted = false;
         let Some(current) = &mut self.current else { return Ok(()) };
         for range in &deleted {
             current.builder.add_deleted(range);
@@ -280,7 +309,11 @@ impl<'a> Output<'a> {
         if !deleted.is_empty() {
             self.make_room()?;
         }
-        let Some(current) = self.current.take() else { return Ok(()) };
+        let lineage = self.lineage.as_ref().map(|whole| self.part_of(whole, next));
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        if let Some(lineage) = lineage {
+            current.builder.set_lineage(lineage);
+        }
         let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, .. } = current;
         let finished = builder.finish(true);
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);

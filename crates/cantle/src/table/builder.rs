@@ -3,6 +3,7 @@
 use super::compression::{self, Compressor};
 use super::footer::{Footer, RangesPlace};
 use super::frame::{Handle, TRAILER_BYTES, trailer};
+use super::lineage::Lineage;
 use super::properties::TableMeta;
 use super::ranges::{DELETES, DeletedRange, INDEX, RangesBuilder};
 use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -79,6 +80,7 @@ pub(crate) struct TableBuilder {
     last_version: u64,
     meta: TableMeta,
     ranges: Vec<RangesOfBlock>,
+    lineage: Option<Lineage>,
 }
 
 /// The range deletes of one block, from the start of the first to the end of the last.
@@ -120,7 +122,13 @@ impl TableBuilder {
             last_version: 0,
             meta: TableMeta::empty(header.base_version),
             ranges: Vec::new(),
+            lineage: None,
         })
+    }
+
+    /// Sets the lineage, which the properties get.
+    pub(crate) fn set_lineage(&mut self, lineage: Lineage) {
+        self.lineage = Some(lineage);
     }
 
     /// Appends an entry. Keys ascend, and the versions of a key come newest first.
@@ -215,7 +223,7 @@ impl TableBuilder {
         }
         let index = self.write_block(&index, true)?;
         self.meta.largest = std::mem::take(&mut self.last_key);
-        let properties = self.meta.encode(self.header.base_version);
+        let properties = self.meta.encode(self.header.base_version, self.lineage.as_ref());
         let properties = self.write_block(&properties, false)?;
         let footer = Footer { filter, ranges, index, properties }.encode(&self.header, self.out.position());
         self.out.append(&footer)?;

@@ -72,6 +72,11 @@ pub struct TableHandle {
 pub struct Pinned(OnceLock<Arc<Description>>);
 
 impl TableHandle {
+    /// True for a table that has a lineage and nothing else.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0 && !self.has_deleted
+    }
+
     pub fn open(
         &self,
         tables: &Tables,

@@ -37,6 +37,7 @@ mod frame;
 mod handle;
 #[cfg(test)]
 mod handle_tests;
+mod lineage;
 mod properties;
 mod range_reads;
 mod ranges;
@@ -46,8 +47,9 @@ mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use handle::{Pinned, TableHandle, Tables};
+pub(crate) use lineage::{Lineage, Part};
 pub(crate) use ranges::DeletedRange;
-pub(crate) use reader::{Table, TableGet};
+pub(crate) use reader::{Table, TableGet, read_bounds, read_lineage};
 pub(crate) use salvage::{TableLoss, TableSalvage};
 
 #[cfg(test)]

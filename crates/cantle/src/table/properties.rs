@@ -1,5 +1,6 @@
 //! The properties of a table.
 
+use super::lineage::Lineage;
 use crate::format::codec::{Decoder, Malformed, put_bytes, put_varint};
 
 /// Sizes and bounds of a table.
@@ -49,7 +50,7 @@ impl TableMeta {
     }
 
     /// The properties block. It omits the file's length, which the file system knows.
-    pub(super) fn encode(&self, base_version: u64) -> Vec<u8> {
+    pub(super) fn encode(&self, base_version: u64, lineage: Option<&Lineage>) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.entries);
         put_varint(&mut out, self.tombstones);
@@ -58,14 +59,22 @@ impl TableMeta {
         put_varint(&mut out, self.max_version.saturating_sub(base_version));
         put_bytes(&mut out, &self.smallest);
         put_bytes(&mut out, &self.largest);
-        if self.ranges > 0 {
+        if self.ranges > 0 || lineage.is_some() {
             put_varint(&mut out, self.ranges);
+        }
+        if let Some(lineage) = lineage {
+            lineage.encode(&mut out);
         }
         out
     }
 
-    /// Decodes the properties block of a file of this length and base version.
-    pub(super) fn decode(bytes: &[u8], base_version: u64, file_bytes: u64) -> Result<Self, Malformed> {
+    /// Decodes the properties block of a file of this length and base version, with the lineage of
+    /// the table, if it has one.
+    pub(super) fn decode(
+        bytes: &[u8],
+        base_version: u64,
+        file_bytes: u64,
+    ) -> Result<(Self, Option<Lineage>), Malformed> {
         let mut decoder = Decoder::new(bytes);
         let version = |difference: u64| {
             base_version.checked_add(difference).ok_or(Malformed("a version exceeds 64 bits"))
@@ -84,7 +93,11 @@ impl TableMeta {
         if !decoder.rest().is_empty() {
             meta.ranges = decoder.size()?;
         }
+        let lineage = match decoder.rest().is_empty() {
+            true => None,
+            false => Some(Lineage::decode(&mut decoder)?),
+        };
         decoder.finish()?;
-        Ok(meta)
+        Ok((meta, lineage))
     }
 }

@@ -4,6 +4,7 @@ use super::cursor::TableCursor;
 use super::filter::{FilterPages, FilterPlace};
 use super::footer::{Footer, footer_bytes};
 use super::frame::{Handle, unframe};
+use super::lineage::Lineage;
 use super::properties::TableMeta;
 use crate::block::{Block, BlockCursor, Probe};
 use crate::cache::{BlockCache, CacheValue};
@@ -138,6 +139,11 @@ impl Table {
     /// The file's header.
     pub(crate) fn header(&self) -> &FileHeader {
         &self.header
+    }
+
+    /// The lineage, if the table has one. Reads the file.
+    pub(crate) fn lineage(&self) -> Result<Option<Lineage>> {
+        read_lineage(&*self.file, &self.path, &self.header)
     }
 
     /// The newest entry of `key`, whose hash is `hash`, at or below version `at`, whose version
@@ -333,6 +339,29 @@ pub(super) fn read_description(
     path: &Path,
     header: &FileHeader,
 ) -> Result<(Footer, TableMeta)> {
+    read_properties(file, path, header).map(|(footer, (meta, _))| (footer, meta))
+}
+
+/// The lineage of a table, which is not kept in memory; `None` if the table has none.
+pub(crate) fn read_lineage(file: &dyn VfsFile, path: &Path, header: &FileHeader) -> Result<Option<Lineage>> {
+    read_properties(file, path, header).map(|(_, (_, lineage))| lineage)
+}
+
+/// The first and the last key of a table; `None` if it has no entries.
+pub(crate) fn read_bounds(
+    file: &dyn VfsFile,
+    path: &Path,
+    header: &FileHeader,
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let (_, meta) = read_description(file, path, header)?;
+    Ok((meta.entries > 0).then_some((meta.smallest, meta.largest)))
+}
+
+fn read_properties(
+    file: &dyn VfsFile,
+    path: &Path,
+    header: &FileHeader,
+) -> Result<(Footer, (TableMeta, Option<Lineage>))> {
     let file_bytes = file.len().map_err(|source| Error::io(Attempt::Measure, path, source))?;
     let tail_offset = file_bytes.saturating_sub(TAIL_BYTES).max(HEADER_BYTES);
     let tail = read(file, path, tail_offset, file_bytes.saturating_sub(tail_offset))?;
@@ -354,9 +383,9 @@ pub(super) fn read_description(
         }
         None => read_payload(file, path, header, footer.properties)?,
     };
-    let meta = TableMeta::decode(&properties, header.base_version, file_bytes)
+    let described = TableMeta::decode(&properties, header.base_version, file_bytes)
         .map_err(|Malformed(what)| Error::corruption(path, offset, what))?;
-    Ok((footer, meta))
+    Ok((footer, described))
 }
 
 fn read_payload(file: &dyn VfsFile, path: &Path, header: &FileHeader, handle: Handle) -> Result<Bytes> {

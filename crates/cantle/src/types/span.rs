@@ -69,6 +69,16 @@ impl Span {
         }
     }
 
+    /// The parts of the span that are not in the other one.
+    pub fn without(&self, order: &KeyOrder, other: &Self) -> Vec<Self> {
+        if self.intersect(order, other).is_none() {
+            return vec![self.clone()];
+        }
+        let before = other.start.clone().map(|start| Self { start: None, end: Some(start) });
+        let after = other.end.clone().map(|end| Self { start: Some(end), end: None });
+        [before, after].into_iter().flatten().filter_map(|rest| rest.intersect(order, self)).collect()
+    }
+
     /// The same keys as bounds.
     pub fn bounds(&self) -> Bounds {
         let start = self.start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
