@@ -50,6 +50,12 @@ struct Held {
     files: Vec<Arc<StoreFile>>,
     /// Their bytes, by keyspace.
     bytes: HashMap<u32, Arc<AtomicU64>>,
+    /// The least number of those that a checkpoint in progress has taken.
+    taken: Option<u64>,
+    /// When the directory was last synced, obsolete files with lower numbers had gone.
+    synced_below: u64,
+    /// True while files that no manifest names wait for their removal.
+    has_orphans: bool,
 }
 
 impl Held {
@@ -225,10 +231,37 @@ impl Files {
     /// Makes new names durable, if there are any.
     pub fn sync_dir(&self) -> Result<()> {
         if self.dir_dirty.swap(false, AcqRel) {
+            let gone_below = self.least_obsolete();
             let named = canary!(UNNAMED_FILES else self.sync_names());
             named.inspect_err(|_| self.dir_dirty.store(true, Release))?;
+            self.held.lock().synced_below = gone_below;
         }
         Ok(())
+    }
+
+    /// The least number of the obsolete files that may still be in the directory.
+    fn least_obsolete(&self) -> u64 {
+        let next = self.peek_id();
+        let deletable = self.deletable.lock().keys().min().copied();
+        let held = self.held.lock();
+        if held.has_orphans {
+            return 0;
+        }
+        let least = held.files.iter().map(|file| file.id).min();
+        [least, held.taken, deletable].into_iter().flatten().min().unwrap_or(next)
+    }
+
+    /// All obsolete files with a lower number have gone from the directory for good.
+    pub fn settled_below(&self) -> u64 {
+        let least = self.least_obsolete();
+        self.held.lock().synced_below.min(least)
+    }
+
+    /// Notes that files which no manifest names wait for their removal, or that all have gone.
+    pub fn note_orphans(&self, are_left: bool) {
+        let mut held = self.held.lock();
+        held.synced_below = 0;
+        held.has_orphans = are_left;
     }
 
     /// Maximum number of tables that may stay open.
@@ -275,7 +308,9 @@ impl Files {
     /// The files that became obsolete so far. Their removal is part of the next checkpoint record:
     /// once that is durable, they may be unlinked.
     pub fn take_held(&self) -> Vec<Arc<StoreFile>> {
-        std::mem::take(&mut self.held.lock().files)
+        let mut held = self.held.lock();
+        held.taken = held.files.iter().map(|file| file.id).min();
+        std::mem::take(&mut held.files)
     }
 
     /// Holds files of the last checkpoint that nothing current refers to.
@@ -288,7 +323,9 @@ impl Files {
 
     /// Holds files again whose checkpoint failed.
     pub fn hold_again(&self, files: Vec<Arc<StoreFile>>) {
-        self.held.lock().files.extend(files);
+        let mut held = self.held.lock();
+        held.files.extend(files);
+        held.taken = None;
     }
 
     /// Releases files that no checkpoint needs any more.
@@ -298,6 +335,7 @@ impl Files {
         }
         self.deletable.lock().extend(files.iter().map(|file| (file.id, file.kind)));
         let mut held = self.held.lock();
+        held.taken = None;
         for file in &files {
             self.count_held(&mut held, file, 0);
             file.deletable.store(true, Release);

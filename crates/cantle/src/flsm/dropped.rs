@@ -1,5 +1,6 @@
 //! Tables that range deletes have dropped as a whole. A mark says so, and moves no data. The tables go
-//! once no snapshot reads them.
+//! once no snapshot reads them. Also tables that hold nothing, and only say which files they replace:
+//! they go once these files have gone.
 
 use super::levels::{Changing, Guard, Levels};
 use crate::lsm::busy::Busy;
@@ -24,6 +25,11 @@ fn covered_at(order: &KeyOrder, run: &Run, deleted: &[DeletedRange]) -> Option<u
 /// True for a table that no snapshot from this version on needs.
 fn is_gone(run: &Run, oldest_snapshot: u64) -> bool {
     run.dropped.as_ref().is_some_and(|dropped| dropped.version <= oldest_snapshot)
+}
+
+/// True for a table that only says which files it replaces.
+fn is_empty(run: &Run) -> bool {
+    matches!(&run.source, Source::Table(table) if table.is_empty())
 }
 
 impl Changing<'_> {
@@ -60,6 +66,17 @@ impl Changing<'_> {
         });
     }
 
+    pub(super) fn forget(&mut self, group: u64, settled: u64) {
+        self.change_runs(0, |guard| {
+            if guard.id != group {
+                return None;
+            }
+            let is_left = |run: &&Run| !is_empty(run) || run.file().id >= settled;
+            let left: Vec<Run> = guard.runs.iter().filter(is_left).cloned().collect();
+            (left.len() < guard.runs.len()).then_some(left)
+        });
+    }
+
     /// Replaces the runs of guards from a level on, where `change` returns others.
     fn change_runs(&mut self, from: usize, change: impl Fn(&Guard) -> Option<Vec<Run>>) {
         for level in from..self.levels.levels.len() {
@@ -74,14 +91,19 @@ impl Changing<'_> {
 }
 
 impl Guard {
-    /// True for a guard that has nothing but range deletes.
+    /// True for a guard without entries and range deletes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.iter().all(is_empty)
+    }
+
+    /// True for a guard that has nothing but range deletes, at least one.
     pub fn is_bare(&self) -> bool {
         let has_none = |run: &Run| match &run.source {
             Source::Table(table) => run.dropped.is_none() && table.entries == 0,
             // The entries of one of an earlier opening may not be counted yet.
             Source::Log(_) => false,
         };
-        !self.runs.is_empty() && self.runs.iter().all(has_none)
+        self.runs.iter().all(has_none) && !self.is_empty()
     }
 }
 
@@ -92,6 +114,18 @@ impl Levels {
         let has_gone = |guard: &&Arc<Guard>| guard.runs.iter().any(|run| is_gone(run, oldest_snapshot));
         let guards = self.guards().filter(has_gone).filter(|guard| busy.is_free(guard.id));
         let moves: Vec<Move> = guards.map(|guard| Move::Purge { group: guard.id, oldest_snapshot }).collect();
+        (!moves.is_empty()).then(|| Job::of_moves(moves))
+    }
+
+    /// The removal of tables that hold nothing, if the files that they replace have gone. A file that
+    /// was shared still has the keys that its other groups do not read any more.
+    pub(super) fn pick_empty(&self, rules: &Rules, busy: &Busy) -> Option<Job> {
+        let runs = self.guards().flat_map(|guard| &guard.runs);
+        let shared = runs.filter(|run| run.share_bytes.is_some()).map(|run| run.file().id).min();
+        let settled = shared.map_or(rules.settled, |shared| shared.min(rules.settled));
+        let may_go = |run: &Run| is_empty(run) && run.file().id < settled;
+        let guards = self.guards().filter(|guard| guard.runs.iter().any(may_go) && busy.is_free(guard.id));
+        let moves: Vec<Move> = guards.map(|guard| Move::Forget { group: guard.id, settled }).collect();
         (!moves.is_empty()).then(|| Job::of_moves(moves))
     }
 

@@ -77,6 +77,7 @@ impl Named for Levels {
                 .top_level_bits
                 .map(|top_level_bits| HashedGuards { top_level_bits, bit_decrement: own.bit_decrement }),
             oldest_snapshot: u64::MAX,
+            settled: 0,
         };
         Limits { generation_bytes, rules }
     }

@@ -175,6 +175,7 @@ impl Levels {
             None => within(guard, guard.runs.len()),
         };
         self.pick_purge(rules, busy)
+            .or_else(|| self.pick_empty(rules, busy))
             .or_else(|| self.pick_bare(rules, busy))
             .or_else(|| above.iter().flat_map(crowded).find_map(|guard| down(&guard)))
             .or_else(|| crowded(last).iter().find_map(newest_alike))
@@ -447,7 +448,7 @@ impl Levels {
         canary!(DELETES_DROPPED_ABOVE => let bottom = Bottom::Reached);
         let mut pieces: Vec<Piece> = Vec::new();
         for guard in self.levels.first().into_iter().flatten() {
-            let is_only = self.levels.len() == 1 && guard.runs.is_empty() && rules.hashed.is_none();
+            let is_only = self.levels.len() == 1 && guard.is_empty() && rules.hashed.is_none();
             if is_only {
                 pieces.extend(self.column(order, rules, guard, logs.bytes));
                 continue;

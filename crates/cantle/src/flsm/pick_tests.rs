@@ -28,6 +28,7 @@ pub const RULES: Rules = Rules {
     level_percent: None,
     hashed: None,
     oldest_snapshot: u64::MAX,
+    settled: 0,
 };
 
 /// Levels from a text: a line for each level, with the start of each guard and the lengths of
@@ -58,6 +59,7 @@ pub fn levels(text: &str) -> Levels {
                     kind: FileKind::Table,
                     bytes,
                     entries,
+                    has_deleted: bytes == 0,
                     stale_bytes,
                     span,
                     share_bytes,
@@ -121,6 +123,7 @@ pub fn told(job: Option<Job>) -> String {
             Move::Purge { group, oldest_snapshot } => {
                 writeln!(text, "purge {group} below {oldest_snapshot}")
             }
+            Move::Forget { group, settled } => writeln!(text, "forget {group} below {settled}"),
         }
         .unwrap();
     }

@@ -165,6 +165,23 @@ fn run_of(order: &KeyOrder, placed: &Placed, part: f64, guard: &Span) -> Run {
     Run { source: Source::Table(table), span, dropped: None, share_bytes }
 }
 
+/// A table without entries as a run of a guard, with as few keys as possible.
+fn empty_run(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
+    let start = guard.start.clone().unwrap_or_default();
+    let span = Span::around(order, &start, &start).intersect(order, guard);
+    let (source, span) = (Source::Table(placed.output.table.clone()), span.unwrap_or_else(|| guard.clone()));
+    Run { source, span: span.into(), dropped: None, share_bytes: None }
+}
+
+/// The guards with tables without entries in the first one.
+fn with_empty(order: &KeyOrder, mut guards: Vec<Guard>, empty: &[(&Placed, f64)]) -> Vec<Guard> {
+    if let Some(first) = guards.first_mut() {
+        let runs = empty.iter().map(|(placed, _)| empty_run(order, placed, &first.span));
+        first.runs = runs.chain(std::mem::take(&mut first.runs)).collect();
+    }
+    guards
+}
+
 impl Changing<'_> {
     /// `all_taken` has the groups that any piece takes runs of.
     fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome, all_taken: &HashSet<u64>) {
@@ -208,15 +225,19 @@ impl Changing<'_> {
                 Cuts::At(_) => guard.span.intersect(self.order, &piece.span_of(number..number + 1)),
             };
             let part = part.as_ref().unwrap_or(&guard.span);
+            let (empty, own): (Vec<_>, Vec<_>) =
+                own.into_iter().partition(|(placed, _)| placed.output.table.is_empty());
             let starts: Vec<Bytes> =
                 own.iter().skip(1).filter_map(|(placed, _)| placed.output.start.clone()).collect();
             let guards = match starts.is_empty() || !guard.runs.is_empty() {
+                _ if own.is_empty() => vec![guard.with_runs(guard.runs.clone())],
                 true => {
                     let new = own.iter().map(|(placed, share)| run_of(self.order, placed, *share, part));
                     vec![guard.with_runs(new.chain(guard.runs.iter().cloned()).collect())]
                 }
                 false => self.divide(&guard, &starts, &own),
             };
+            let guards = with_empty(self.order, guards, &empty);
             self.splice(level, place..place + 1, guards);
         }
     }
@@ -243,6 +264,7 @@ impl Changing<'_> {
             Move::AddLevel { starts } => self.add_level(starts),
             Move::RemoveLevel => self.remove_level(),
             Move::Purge { group, oldest_snapshot } => self.purge(*group, *oldest_snapshot),
+            Move::Forget { group, settled } => self.forget(*group, *settled),
         }
     }
 

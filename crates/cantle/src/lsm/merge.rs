@@ -7,6 +7,7 @@
 
 use super::busy::Busy;
 use super::keyspace::Lsm;
+use super::lineage::LeftOut;
 use super::shape::{Job, Logs, Move, Outcome, Shape};
 use super::state::Edit;
 use super::view::View;
@@ -162,6 +163,7 @@ impl<S: Shape> Lsm<S> {
         let (is_asked, output_bytes) = (trigger == Trigger::Asked, bytes + bytes / 8);
         let mut grant = substrate.reserve.grant(if is_asked { 0 } else { output_bytes }, is_asked)?;
         let mut written = Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()) };
+        let mut left_out = LeftOut::new(self);
         for piece in &job.pieces {
             let share = |log: &Run| match job.pieces.len() {
                 1 => Run { span: Arc::new(piece.span.clone()), ..log.clone() },
@@ -170,8 +172,14 @@ impl<S: Shape> Lsm<S> {
             };
             let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
             let stack = RunStack { files };
-            let outcome = self.merge_piece((view, piece), &stack, &keep, &mut grant, trigger);
-            written.pieces.push(outcome.map_err(|error| substrate.checked(error))?);
+            let lineage = self.lineage_of(piece, &stack)?;
+            let outcome = self.merge_piece((view, piece), (&stack, &lineage), &keep, &mut grant, trigger);
+            let outcome = outcome.map_err(|error| substrate.checked(error))?;
+            left_out.add(piece, &stack, &lineage, &outcome)?;
+            written.pieces.push(outcome);
+        }
+        if let Some(outcome) = written.pieces.last_mut() {
+            left_out.place(outcome, &mut grant).map_err(|error| substrate.checked(error))?;
         }
         // The output's space is counted by the file system now.
         drop(grant);

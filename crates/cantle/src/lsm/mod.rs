@@ -46,6 +46,7 @@ pub mod hashed;
 mod hidden;
 pub mod keyspace;
 pub mod layout;
+mod lineage;
 pub mod maintain;
 pub mod merge;
 mod open;

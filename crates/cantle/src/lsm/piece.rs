@@ -15,7 +15,7 @@ use crate::run::run::Run;
 use crate::run::stack::RunStack;
 use crate::run::writer::{KeptEntry, Output};
 use crate::substrate::Grant;
-use crate::table::DeletedRange;
+use crate::table::{DeletedRange, Lineage};
 use crate::types::entry::Kind;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
@@ -48,6 +48,7 @@ struct Writing<'a, S: Shape> {
     deleted: Vec<DeletedRange>,
     /// Bits per key of the output's filters.
     filter_bits: u32,
+    lineage: Lineage,
     written: Written<'a, S>,
 }
 
@@ -56,7 +57,7 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn merge_piece(
         &self,
         (view, piece): (&View<S>, &Piece),
-        stack: &RunStack,
+        (stack, lineage): (&RunStack, &Lineage),
         keep: &Keep,
         grant: &mut Grant<'_>,
         trigger: Trigger,
@@ -73,6 +74,7 @@ impl<S: Shape> Lsm<S> {
                 Bottom::Reached => Vec::new(),
             },
             filter_bits: filter_bits(&env.order, view, piece, stack),
+            lineage: lineage.clone(),
             written: Written { lsm: self, pieces: vec![Outcome::default()] },
         };
         let (target_bytes, starts) = match &piece.cuts {
@@ -110,9 +112,7 @@ impl<S: Shape> Lsm<S> {
             };
             writing.write_bare(bare..group, grant)?;
             let mut fragment = Fragment { from: group, parts: Vec::new() };
-            let deleted = writing.deleted_within(group..group + 1);
-            let output = Output::new(env, writing.versions, target_bytes, grant).with_deleted(deleted);
-            let mut output = output.with_filter_bits(writing.filter_bits);
+            let mut output = writing.begin(group..group + 1, target_bytes, grant);
             let mut next = Some(first);
             while let Some(first) = next.take() {
                 let before = output.written_bytes();
@@ -168,7 +168,19 @@ struct Fragment {
     parts: Vec<Option<u64>>,
 }
 
-impl<S: Shape> Writing<'_, S> {
+impl<'a, S: Shape> Writing<'a, S> {
+    /// Begins the output of some groups, with their range deletes. More groups may follow in it.
+    fn begin<'o>(&self, groups: Range<usize>, target_bytes: u64, grant: &'o mut Grant<'_>) -> Output<'o>
+    where
+        'a: 'o,
+    {
+        let lsm: &'a Lsm<S> = self.written.lsm;
+        Output::new(&lsm.env, self.versions, target_bytes, grant)
+            .with_filter_bits(self.filter_bits)
+            .with_deleted(self.deleted_within(groups.clone()))
+            .with_lineage(self.lineage_within(groups))
+    }
+
     /// The range deletes within some groups.
     fn deleted_within(&self, groups: Range<usize>) -> Vec<DeletedRange> {
         if self.deleted.is_empty() {
@@ -177,8 +189,13 @@ impl<S: Shape> Writing<'_, S> {
         clip(&self.written.lsm.env.order, &self.deleted, &self.piece.span_of(groups))
     }
 
+    fn lineage_within(&self, groups: Range<usize>) -> Lineage {
+        self.lineage.within(&self.written.lsm.env.order, &self.piece.span_of(groups))
+    }
+
     fn place(&mut self, output: Output<'_>, fragment: Fragment) -> Result<()> {
         let Fragment { from, parts } = fragment;
+        let output = output.with_lineage(self.lineage_within(from..from + parts.len()));
         let placed = output.finish()?.into_iter().map(|output| Placed { from, parts: parts.clone(), output });
         if let Some(outcome) = self.written.pieces.last_mut() {
             outcome.placed.extend(placed);
@@ -189,15 +206,14 @@ impl<S: Shape> Writing<'_, S> {
     /// Writes the range deletes of groups that get no entries. Neighbours share a table.
     fn write_bare(&mut self, groups: Range<usize>, grant: &mut Grant<'_>) -> Result<()> {
         canary!(RANGE_DELETES_LEFT => return Ok(()));
-        let env = &self.written.lsm.env;
         let is_deleted = |group: usize| !self.deleted_within(group..group + 1).is_empty();
         let (mut parts, mut from) = (Vec::new(), groups.start);
         while let Some(first) = (from..groups.end).find(|&group| is_deleted(group)) {
             from = (first..groups.end).find(|&group| !is_deleted(group)).unwrap_or(groups.end);
-            parts.push((first..from, self.deleted_within(first..from)));
+            parts.push(first..from);
         }
-        for (groups, deleted) in parts {
-            let output = Output::new(env, self.versions, UNCUT_BYTES, grant).with_deleted(deleted);
+        for groups in parts {
+            let output = self.begin(groups.clone(), UNCUT_BYTES, grant);
             self.place(output, Fragment { from: groups.start, parts: vec![Some(1); groups.len()] })?;
         }
         Ok(())

@@ -85,6 +85,9 @@ pub struct Rules {
     pub hashed: Option<HashedGuards>,
     /// The oldest version that an open snapshot reads. An entry that only older snapshots saw can go.
     pub oldest_snapshot: u64,
+    /// All obsolete files with a lower number have gone from the directory. A table with a lower
+    /// number that holds nothing, and only says which files it replaces, can go.
+    pub settled: u64,
 }
 
 /// A group of tables: a guard of a level.
@@ -198,6 +201,8 @@ pub enum Move {
     RemoveLevel,
     /// The tables of the group that are dropped, and that no snapshot from this version on needs, go.
     Purge { group: u64, oldest_snapshot: u64 },
+    /// The tables of the group that hold nothing, and have a lower number, go.
+    Forget { group: u64, settled: u64 },
 }
 
 /// The outcome of a piece.

@@ -28,6 +28,9 @@ pub(super) fn remove_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
     if orphans.is_empty() && !counts {
         return;
     }
+    if !orphans.is_empty() {
+        store.substrate.files.note_orphans(true);
+    }
     *store.orphans.lock() = orphans;
     let this = store.this.clone();
     store.substrate.pool.submit(Class::Asked, move || {
@@ -42,7 +45,10 @@ pub(super) fn remove_remains(store: &Arc<Store>, mut orphans: Vec<PathBuf>) {
         loop {
             let Some(store) = this.upgrade() else { return };
             let Some(_work) = store.substrate.begin_work() else { return };
-            let Some(orphan) = store.orphans.lock().pop() else { return };
+            let Some(orphan) = store.orphans.lock().pop() else {
+                store.substrate.files.note_orphans(false);
+                return;
+            };
             store.remove_orphan(&orphan);
         }
     });
