@@ -83,6 +83,11 @@ pub fn repair_report<'py>(py: Python<'py>, report: &RepairReport) -> PyResult<Bo
         let ends = errors::bounds(py, &keys.keys)?;
         uncertain.push(class(py, "UncertainKeys")?.call1((&keys.keyspace, ends, &keys.path, keys.offset))?);
     }
+    let mut may_return = Vec::new();
+    for keys in &report.may_return {
+        let ends = errors::bounds(py, &keys.keys)?;
+        may_return.push(class(py, "ReturnedKeys")?.call1((&keys.keyspace, ends, &keys.path))?);
+    }
     let members = PyDict::new(py);
     members.set_item("keyspaces", keyspaces)?;
     members.set_item("files", report.files)?;
@@ -92,6 +97,8 @@ pub fn repair_report<'py>(py: Python<'py>, report: &RepairReport) -> PyResult<Bo
     members.set_item("left_out", left_out)?;
     members.set_item("uncertain", uncertain)?;
     members.set_item("uncertain_untold", report.uncertain_untold)?;
+    members.set_item("may_return", may_return)?;
+    members.set_item("may_return_untold", report.may_return_untold)?;
     members.set_item("notes", &report.notes)?;
     members.set_item("ok", report.is_ok())?;
     class(py, "RepairReport")?.call((), Some(&members))

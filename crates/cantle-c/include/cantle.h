@@ -1946,7 +1946,8 @@ cantle_status cantle_destroy(const char *path, cantle_error **error);
  * it is called with `user`. `*complete` is true if the new store has everything that the old one
  * had. `*report` is a JSON object: `ok`, `pairs`, `keyspaces`, `files`, `bytes`, `damage`,
  * `damage_untold`, `left_out`, `uncertain` (ranges of keys whose newest value may be lost),
- * `uncertain_untold`, `notes`. `complete` and `report` may be NULL.
+ * `uncertain_untold`, `may_return` (files that may bring back deleted pairs, and ranges of keys),
+ * `may_return_untold`, `notes`. `complete` and `report` may be NULL.
  *
  * Ownership: the text is the caller's, to be freed by cantle_free; `user` stays the caller's.
  * Errors: damage is in the report, and not an error. CANTLE_ALREADY_EXISTS, CANTLE_NOT_FOUND,

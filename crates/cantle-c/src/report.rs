@@ -134,11 +134,21 @@ fn repair_of(report: &RepairReport) -> Value {
             })
         })
         .collect();
+    let may_return: Vec<Value> = report
+        .may_return
+        .iter()
+        .map(|range| {
+            json!({
+                "keyspace": range.keyspace, "from": bound(&range.keys.0), "to": bound(&range.keys.1),
+                "path": range.path.display().to_string(),
+            })
+        })
+        .collect();
     json!({
         "ok": report.is_ok(), "pairs": report.pairs(), "keyspaces": keyspaces, "files": report.files,
         "bytes": report.bytes, "damage": damage_of(&report.damage), "damage_untold": report.damage_untold,
         "left_out": left_out, "uncertain": uncertain, "uncertain_untold": report.uncertain_untold,
-        "notes": report.notes,
+        "may_return": may_return, "may_return_untold": report.may_return_untold, "notes": report.notes,
     })
 }
 
@@ -275,7 +285,8 @@ pub unsafe extern "C" fn cantle_destroy(path: *const c_char, error: *mut *mut ca
 /// it is called with `user`. `*complete` is true if the new store has everything that the old one
 /// had. `*report` is a JSON object: `ok`, `pairs`, `keyspaces`, `files`, `bytes`, `damage`,
 /// `damage_untold`, `left_out`, `uncertain` (ranges of keys whose newest value may be lost),
-/// `uncertain_untold`, `notes`. `complete` and `report` may be NULL.
+/// `uncertain_untold`, `may_return` (files that may bring back deleted pairs, and ranges of keys),
+/// `may_return_untold`, `notes`. `complete` and `report` may be NULL.
 ///
 /// Ownership: the text is the caller's, to be freed by cantle_free; `user` stays the caller's.
 /// Errors: damage is in the report, and not an error. CANTLE_ALREADY_EXISTS, CANTLE_NOT_FOUND,

@@ -55,7 +55,16 @@ from ._errors import (
     WrongTypeError,
 )
 from ._keys import Float32, Versionstamp
-from ._reports import ImportDamage, ImportReport, LeftOut, RepairedKeyspace, RepairReport, UncertainKeys, VerifyReport
+from ._reports import (
+    ImportDamage,
+    ImportReport,
+    LeftOut,
+    RepairedKeyspace,
+    RepairReport,
+    ReturnedKeys,
+    UncertainKeys,
+    VerifyReport,
+)
 from ._typed import TypedBatch, TypedKeyspace, TypedSnapshot, TypedTransaction
 
 if TYPE_CHECKING:
@@ -90,6 +99,7 @@ __all__ = [
     "RepairReport",
     "RepairedKeyspace",
     "Resources",
+    "ReturnedKeys",
     "Snapshot",
     "Transaction",
     "TypedBatch",

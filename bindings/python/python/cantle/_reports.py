@@ -58,6 +58,15 @@ class UncertainKeys:
 
 
 @dataclass(frozen=True)
+class ReturnedKeys:
+    """A range of keys, first and last, in which the file at path may bring back deleted pairs."""
+
+    keyspace: str
+    keys: tuple[Optional[bytes], Optional[bytes]]
+    path: Path
+
+
+@dataclass(frozen=True)
 class RepairReport:
     """Result of repair(): the pairs that were saved, and the damage."""
 
@@ -74,6 +83,9 @@ class RepairReport:
     #: Keys that may have lost their newest version, and the number of ranges beyond the list.
     uncertain: list[UncertainKeys]
     uncertain_untold: int
+    #: Files that may bring back deleted pairs, and the number of ranges beyond the list.
+    may_return: list[ReturnedKeys]
+    may_return_untold: int
     #: Remarks on the new store.
     notes: list[str]
     #: True if the new store has everything that the old one had.

@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::schema::Schema;
 use crate::tuning::Tuning;
 use cantle::Options;
-use cantle::repair::{RepairReport, UncertainKeys};
+use cantle::repair::RepairReport;
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 ///
 /// --json prints one object: ok, keyspaces (name, pairs, bytes), files, bytes, damage (an array of texts),
 /// damage_untold, left_out (path, why, loses), uncertain (keyspace, from, to, path, offset),
-/// uncertain_untold, notes.
+/// uncertain_untold, may_return (keyspace, from, to, path), may_return_untold, notes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Repair {
@@ -102,12 +102,21 @@ fn lines(report: &RepairReport, keys: &Keys) -> Vec<String> {
         lines.push(format!(
             "keyspace {:?}: pairs may be missing or of before {}, by {} at offset {}",
             range.keyspace,
-            keys.range(range),
+            keys.range(&range.keyspace, &range.keys),
             range.path.display(),
             range.offset
         ));
     }
     lines.extend(more(report.uncertain_untold, "more range of keys", "more ranges of keys"));
+    for range in &report.may_return {
+        lines.push(format!(
+            "keyspace {:?}: deleted pairs may be back {}, from {}",
+            range.keyspace,
+            keys.range(&range.keyspace, &range.keys),
+            range.path.display()
+        ));
+    }
+    lines.extend(more(report.may_return_untold, "more range of keys", "more ranges of keys"));
     lines.extend(report.notes.iter().cloned());
     for keyspace in &report.keyspaces {
         lines.push(format!(
@@ -127,7 +136,7 @@ impl Keys {
     /// By the columns that `load` stored, where the new store has them.
     fn of(new: &Path, report: &RepairReport) -> Outcome<Self> {
         let mut codecs = HashMap::new();
-        if report.uncertain.is_empty() {
+        if report.uncertain.is_empty() && report.may_return.is_empty() {
             return Ok(Self(codecs));
         }
         let db = Options::new().read_only(true).create_if_missing(false).open(new)?;
@@ -143,14 +152,14 @@ impl Keys {
         self.0.get(keyspace).unwrap_or(&KeyCodec::Raw).show(key)
     }
 
-    fn range(&self, range: &UncertainKeys) -> String {
-        let show = |key: &[u8]| self.show(&range.keyspace, key);
-        let start = match &range.keys.0 {
+    fn range(&self, keyspace: &str, keys: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> String {
+        let show = |key: &[u8]| self.show(keyspace, key);
+        let start = match &keys.0 {
             Bound::Unbounded => "from the first key".to_owned(),
             Bound::Included(start) => format!("from {}", show(start)),
             Bound::Excluded(start) => format!("behind {}", show(start)),
         };
-        let end = match &range.keys.1 {
+        let end = match &keys.1 {
             Bound::Unbounded => "to the last".to_owned(),
             Bound::Included(end) => format!("to {}", show(end)),
             Bound::Excluded(end) => format!("to before {}", show(end)),
@@ -186,10 +195,22 @@ fn as_json(report: &RepairReport, keys: &Keys) -> Value {
             })
         })
         .collect();
+    let may_return: Vec<Value> = report
+        .may_return
+        .iter()
+        .map(|range| {
+            let name = &range.keyspace;
+            json!({
+                "keyspace": name, "from": bound(name, &range.keys.0), "to": bound(name, &range.keys.1),
+                "path": range.path.display().to_string(),
+            })
+        })
+        .collect();
     json!({
         "ok": report.is_ok(), "keyspaces": keyspaces, "files": report.files, "bytes": report.bytes,
         "damage": report.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "damage_untold": report.damage_untold, "left_out": left_out, "uncertain": uncertain,
-        "uncertain_untold": report.uncertain_untold, "notes": report.notes,
+        "uncertain_untold": report.uncertain_untold, "may_return": may_return,
+        "may_return_untold": report.may_return_untold, "notes": report.notes,
     })
 }

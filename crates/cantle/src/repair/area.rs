@@ -4,6 +4,7 @@
 use super::merge::{Merge, Newness, RangeDelete, Source};
 use super::report::Findings;
 use super::sorter::{Entry, Sorter};
+use super::standing::{Age, Standing};
 use super::survey::LogFragment;
 use super::torn_log::TornLog;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -13,6 +14,7 @@ use crate::mvcc::Recovery;
 use crate::records::RecordFile;
 use crate::sync::Arc;
 use crate::table::{DeletedRange, TableLoss, TableSalvage};
+use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
@@ -37,13 +39,20 @@ pub(super) struct AreaFile {
     pub extent: Extent,
     /// Records that were buffered for a log, and whose place lies after a lost stretch of it.
     pub buffered: Option<LogFragment>,
+    pub standing: Standing,
 }
 
 impl AreaFile {
     /// For a log whose own file has nothing left.
     pub fn of_buffered(path: PathBuf, fragment: &LogFragment) -> Self {
         let (header, buffered) = (fragment.header, Some(fragment.clone()));
-        Self { header, path, bytes: 0, span: Span::default(), extent: Extent::Unknown, buffered }
+        let (span, extent, standing) = (Span::default(), Extent::Unknown, Standing::default());
+        Self { header, path, bytes: 0, span, extent, buffered, standing }
+    }
+
+    /// True if the file counts for a key.
+    fn counts(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.span.contains(order, key) && !self.standing.is_replaced(order, key)
     }
 }
 
@@ -129,7 +138,13 @@ impl Reader<'_> {
         }
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for (index, file) in area.files.into_iter().enumerate() {
-            let ranks = Ranks { rank: u64::MAX - 1 - index as u64, by_version: area.by_version };
+            let ranks = Ranks {
+                rank: match file.standing.age {
+                    Age::Number(number) => number,
+                    _ => u64::MAX - 1 - index as u64,
+                },
+                by_version: area.by_version,
+            };
             if file.header.kind == FileKind::Log {
                 self.read_log(&file, ranks, order, name, &mut sorter, &mut deletes)?;
                 continue;
@@ -188,6 +203,8 @@ impl Reader<'_> {
         let Some((handle, gap)) = TornLog::join(there, file) else { return Ok(()) };
         let records = RecordFile { file: handle, path: file.path.clone(), header: file.header };
         let epoch = file.header.epoch;
+        let whole = bounds_of(&file.span);
+        let is_replaced = file.standing.is_replaced_between(order, (&whole.0, &whole.1));
         salvage_log(&records, file.extent, gap, &mut |found| {
             let counts = match &found {
                 LogFound::Op { version, batch, .. }
@@ -201,7 +218,7 @@ impl Reader<'_> {
                     self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
                 }
                 LogFound::Op { version, kind, offset, key, value, .. } => {
-                    if counts && file.span.contains(order, key) {
+                    if counts && file.counts(order, key) {
                         let newness = ranks.of(version, offset);
                         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
                         sorter.push(Entry { key, newness, kind, value })?;
@@ -216,11 +233,12 @@ impl Reader<'_> {
                 LogFound::Lost { key, error, .. } => {
                     if !counts {
                         self.findings.borrow_mut().damage(error);
-                    } else if file.span.contains(order, key) {
+                    } else if file.counts(order, key) {
                         let only = || Bound::Included(key.to_vec());
                         self.findings.borrow_mut().lost(error, name, (only(), only()));
                     }
                 }
+                LogFound::Damage(error) if is_replaced => self.findings.borrow_mut().damage(error),
                 LogFound::Damage(error) => {
                     self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
                 }
@@ -245,7 +263,7 @@ impl Reader<'_> {
             if let Some(entry) = walk.entry()
                 && self.rules.recovery.is_alive(entry.version)
             {
-                let newness = table.ranks.of(entry.version, 0);
+                let newness = table.newness(entry.key, entry.version);
                 let (key, kind) = (Bytes::copy_from_slice(entry.key), entry.kind);
                 sorter.push(Entry { key, newness, kind, value: walk.value() })?;
             }
@@ -316,6 +334,10 @@ impl TableReading {
             let start = after.filter(|after| !self.precedes(after)).map_or(start, Bound::Included);
             let end =
                 before.filter(|before| !span.ends_before(&self.order, before)).map_or(end, Bound::Included);
+            if self.file.standing.is_replaced_between(&self.order, (&start, &end)) {
+                findings.damage(error);
+                continue;
+            }
             findings.lost(error, &self.name, (start, end));
         }
     }
@@ -325,10 +347,39 @@ impl TableReading {
         let alive = |version: &u64| self.is_alive(*version);
         let newest = |range: DeletedRange| {
             // Only the newest state is saved.
-            let newness = self.ranks.of(range.versions.into_iter().find(alive)?, 0);
-            Some(RangeDelete { newness, bounds: range.bounds, span: self.file.span.clone() })
+            Some((range.versions.into_iter().find(alive)?, range.bounds))
         };
-        walk.take_deleted().into_iter().filter_map(newest).collect()
+        let newest = walk.take_deleted().into_iter().filter_map(newest);
+        let whole = || (self.ranks.rank, self.file.span.clone());
+        let parts: Vec<(u64, Span)> = match &self.file.standing.age {
+            Age::Lineage(lineage) => lineage.parts().into_iter().map(|part| (part.age, part.span)).collect(),
+            _ => vec![whole()],
+        };
+        let in_parts = |(version, bounds): (u64, Bounds)| {
+            let delete = |(rank, span): &(u64, Span)| {
+                let newness = Ranks { rank: *rank, ..self.ranks }.of(version, 0);
+                span.overlaps(&self.order, &bounds).then(|| RangeDelete {
+                    newness,
+                    bounds: bounds.clone(),
+                    span: span.clone(),
+                })
+            };
+            parts.iter().filter_map(delete).collect::<Vec<_>>()
+        };
+        newest.flat_map(in_parts).collect()
+    }
+
+    /// The newness of an entry. A table of a certain age has everything of the log of that number, and
+    /// its own range deletes of the same version, which are older, do not cover the entry.
+    fn newness(&self, key: &[u8], version: u64) -> Newness {
+        match &self.file.standing.age {
+            Age::Listed => self.ranks.of(version, 0),
+            Age::Number(_) => self.ranks.of(version, u64::MAX),
+            Age::Lineage(lineage) => {
+                let rank = lineage.age_of(&self.order, key);
+                Ranks { rank, ..self.ranks }.of(version, u64::MAX)
+            }
+        }
     }
 
     fn is_alive(&self, version: u64) -> bool {
@@ -342,7 +393,7 @@ impl TableReading {
     }
 
     fn counts(&self, key: &[u8], version: u64) -> bool {
-        self.is_alive(version) && self.file.span.contains(&self.order, key)
+        self.is_alive(version) && self.file.counts(&self.order, key)
     }
 
     fn done(&self) {
@@ -399,7 +450,7 @@ impl Source for TableSource {
             return Some((key, *newness, *kind));
         }
         let entry = self.walk.as_ref()?.entry()?;
-        Some((entry.key, self.reading.ranks.of(entry.version, 0), entry.kind))
+        Some((entry.key, self.reading.newness(entry.key, entry.version), entry.kind))
     }
 
     fn value(&mut self) -> Result<Bytes> {

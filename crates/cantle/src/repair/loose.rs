@@ -11,6 +11,7 @@ use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;
 use super::plan::{Origin, Plan, PlannedKeyspace, is_name};
 use super::report::Findings;
+use super::standing::{Standing, set_standing};
 use super::survey::{LeftInBuffer, LogFragment};
 use crate::db::open::{DEFAULT_ID, keyspace_edit, keyspace_order};
 use crate::db::store::DEFAULT_KEYSPACE;
@@ -22,13 +23,14 @@ use crate::manifest::{Edit, KeyspaceEdit, StartEdit};
 use crate::mvcc::Recovery;
 use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::substrate::page_cache::outlived;
-use crate::table::TableSalvage;
+use crate::table::{TableSalvage, read_bounds};
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use crate::vfs::OpenMode;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
 
 /// Number of the keyspace of files whose header is lost. No keyspace of a store has it.
 const UNKNOWN: u32 = 0;
@@ -118,7 +120,7 @@ pub(super) fn by_files(
         }
     }
     let mut names: BTreeSet<String> = plan.keyspaces.values().map(|known| known.edit.name.clone()).collect();
-    for (id, files) in files {
+    for (id, mut files) in files {
         if only.as_ref().is_some_and(|only| !only.contains(&id) && id != UNKNOWN) {
             continue;
         }
@@ -140,10 +142,21 @@ pub(super) fn by_files(
         if !gleaned.keyspaces.contains_key(&id) && only.is_none() {
             known.sorted = files.iter().all(|file| is_sorted(origin, file, &known.order));
         }
-        findings.note(format!(
-            "keyspace {:?} was put together without a manifest: pairs that had been deleted may be back",
-            known.edit.name
-        ));
+        let name = known.edit.name.clone();
+        let recovery = gleaned.start.is_some().then_some(&plan.loose_rules.recovery);
+        let of = (&name[..], &known.order);
+        if known.sorted && set_standing(origin, &mut files, of, recovery, findings)? {
+            findings.note(format!(
+                "keyspace {name:?} was put together without a manifest, by what its tables say of other files"
+            ));
+        } else {
+            findings.note(format!(
+                "keyspace {name:?} was put together without a manifest: pairs that had been deleted may be back"
+            ));
+            for file in &files {
+                findings.may_return(&file.path, &name, keys_of(origin, file));
+            }
+        }
         plan.areas.push(Area { keyspace: id, files, by_version: true, is_loose: true, ..Area::default() });
     }
     plan.areas.sort_by_key(|area| area.keyspace);
@@ -247,10 +260,22 @@ fn files_by_keyspace(
                 span: Span::default(),
                 extent: Extent::Unknown,
                 buffered: buffered.cloned(),
+                standing: Standing::default(),
             });
         }
     }
     keyspaces
+}
+
+/// A range with the keys of a file, as far as that is known.
+fn keys_of(origin: &Origin<'_>, file: &AreaFile) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let of_table = || {
+        let opened = origin.vfs.open(&file.path, OpenMode::Read).ok()?;
+        let (smallest, largest) = read_bounds(&*opened, &file.path, &file.header).ok()??;
+        Some((Bound::Included(smallest), Bound::Included(largest)))
+    };
+    let of_table = if file.header.kind == FileKind::Table { of_table() } else { None };
+    of_table.unwrap_or((Bound::Unbounded, Bound::Unbounded))
 }
 
 /// True if a table is in this order.

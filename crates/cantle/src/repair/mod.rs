@@ -28,11 +28,12 @@ mod merge;
 mod plan;
 mod report;
 mod sorter;
+mod standing;
 mod survey;
 mod target;
 mod torn_log;
 
-pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, UncertainKeys};
+pub use report::{LeftOut, RepairProgress, RepairReport, RepairedKeyspace, ReturnedKeys, UncertainKeys};
 
 use crate::db::check_options::check_options;
 use crate::db::foreign::{Found, foreign_store, is_ours, look};

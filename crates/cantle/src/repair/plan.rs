@@ -3,6 +3,7 @@
 use super::area::{Area, AreaFile, Rules, bounds_of};
 use super::journal::JournalRemains;
 use super::report::Findings;
+use super::standing::Standing;
 use super::survey::{LeftInBuffer, LogFragment, Survey};
 use crate::db::Options;
 use crate::db::open::read_manifest;
@@ -288,6 +289,7 @@ fn keep_unnamed<'a>(
                 span: area.span.clone(),
                 extent: Extent::OpenEnded { durable: HEADER_BYTES, gapless: false },
                 buffered: plan.buffered.fragments.get(&id).cloned(),
+                standing: Standing::default(),
             };
             area.files.insert(0, kept);
             unnamed.insert(&*file.path);
@@ -357,7 +359,8 @@ fn area_of(
         let described = (keyspace, file.epoch);
         let header = found.header_or(file.kind, (survey.store, file.file), described);
         let (path, bytes) = (found.path.clone(), found.bytes);
-        area.files.push(AreaFile { header, path, bytes, span: own, extent, buffered });
+        let standing = Standing::default();
+        area.files.push(AreaFile { header, path, bytes, span: own, extent, buffered, standing });
     }
     area
 }

@@ -44,6 +44,11 @@ pub struct RepairReport {
     pub uncertain: Vec<UncertainKeys>,
     /// Number of ranges that the list omits.
     pub uncertain_untold: u64,
+    /// Files that may bring back deleted pairs or older values, with the ranges of keys: without a
+    /// manifest, it is not known if they still count there.
+    pub may_return: Vec<ReturnedKeys>,
+    /// Number of ranges that the list omits.
+    pub may_return_untold: u64,
     /// Other facts about the new store.
     pub notes: Vec<String>,
 }
@@ -84,6 +89,18 @@ pub struct UncertainKeys {
     pub path: PathBuf,
     /// Offset of the damage in the file, in bytes.
     pub offset: u64,
+}
+
+/// A range of keys in which a file may bring back deleted pairs or older values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReturnedKeys {
+    /// The keyspace's name in the new store.
+    pub keyspace: String,
+    /// The bounds of the range.
+    pub keys: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// The file.
+    pub path: PathBuf,
 }
 
 impl RepairReport {
@@ -134,6 +151,20 @@ impl Findings {
         } else {
             self.report.uncertain_untold += 1;
             self.ranges.clear();
+        }
+    }
+
+    /// Adds a range in which a file may bring back deleted pairs or older values.
+    pub fn may_return(&mut self, path: &Path, keyspace: &str, keys: (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
+        let told = &mut self.report.may_return;
+        if told.len() >= TOLD_MAX {
+            self.report.may_return_untold += 1;
+            return;
+        }
+        let (keyspace, path) = (keyspace.to_owned(), path.to_path_buf());
+        let returned = ReturnedKeys { keyspace, keys, path };
+        if told.last() != Some(&returned) {
+            told.push(returned);
         }
     }
 

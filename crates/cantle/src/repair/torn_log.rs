@@ -97,7 +97,8 @@ mod tests {
             let base = 1 << 60;
             let buffered = Some(LogFragment { header, base, bytes: put(base, b"buffered").into() });
             let (span, extent) = (Span::default(), Extent::OpenEnded { durable: 64, gapless: true });
-            let log = AreaFile { header, path: path.into(), bytes, span, extent, buffered };
+            let standing = Default::default();
+            let log = AreaFile { header, path: path.into(), bytes, span, extent, buffered, standing };
             let (file, gap) = TornLog::join(there, &log).unwrap();
             let records = RecordFile { file, path: path.into(), header };
             let (mut keys, mut damages) = (Vec::new(), 0);
