@@ -107,6 +107,7 @@ const OF_FLSM: &[&str] = &[
     "deletes-dropped-above",
     "logs-gone-early",
     "claims-ignored",
+    "inputs-not-named",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

@@ -28,6 +28,15 @@ fn crash_states() {
 }
 
 #[test]
+fn without_manifest() {
+    let visit = enter("without-manifest");
+    if visit.case.is_none() {
+        let tally = visit.tally();
+        assert!(tally["states without a manifest"] >= 300, "{tally:?}");
+    }
+}
+
+#[test]
 fn pressure() {
     let tally = enter("pressure").tally();
     assert_eq!(tally["keyspaces that fell behind"], 2 * factor(), "{tally:?}");

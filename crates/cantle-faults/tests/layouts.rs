@@ -32,6 +32,11 @@ fn crash_states() {
 }
 
 #[test]
+fn without_manifest() {
+    enter("without-manifest", Effort::Rounds(factor()));
+}
+
+#[test]
 fn failing_calls() {
     enter("failing-calls", Effort::States(2_000 * factor()));
 }

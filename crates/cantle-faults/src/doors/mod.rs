@@ -14,6 +14,7 @@ mod pressure;
 mod revoked;
 mod schedules;
 mod space;
+mod without_manifest;
 
 use crate::visit::Visit;
 
@@ -43,6 +44,11 @@ pub const DOORS: &[Door] = &[
         name: "damage",
         about: "files are cut, flipped, zeroed, swapped, replaced, doubled, gone",
         enter: damage::enter,
+    },
+    Door {
+        name: "without-manifest",
+        about: "the manifest is removed at every point of a job, and the store repaired",
+        enter: without_manifest::enter,
     },
     Door { name: "fuzz", about: "whatever reads bytes gets some that nobody wrote", enter: fuzz::enter },
     Door {
