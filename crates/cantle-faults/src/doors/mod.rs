@@ -41,14 +41,14 @@ pub const DOORS: &[Door] = &[
         enter: crash_states::enter,
     },
     Door {
-        name: "damage",
-        about: "files are cut, flipped, zeroed, swapped, replaced, doubled, gone",
-        enter: damage::enter,
-    },
-    Door {
         name: "without-manifest",
         about: "the manifest is removed at every point of a job, and the store repaired",
         enter: without_manifest::enter,
+    },
+    Door {
+        name: "damage",
+        about: "files are cut, flipped, zeroed, swapped, replaced, doubled, gone",
+        enter: damage::enter,
     },
     Door { name: "fuzz", about: "whatever reads bytes gets some that nobody wrote", enter: fuzz::enter },
     Door {

@@ -30,6 +30,8 @@ mod parallel_tests;
 mod pick;
 #[cfg(test)]
 mod pick_tests;
+#[cfg(test)]
+mod repair_tests;
 mod shape;
 #[cfg(test)]
 mod size_tests;

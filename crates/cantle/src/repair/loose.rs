@@ -2,10 +2,10 @@
 //!
 //! A file's header has the number of its keyspace, and entries have versions, which decide what is
 //! newer. Facts that only a manifest contains are taken from its readable parts: names and
-//! comparators, and the versions and batches of earlier epochs that died. The files have no trace
-//! of the rest: a range delete that dropped whole chunks, the delete of a pair that an older file,
-//! shared between chunks, still holds, or the true version of a range delete that a merge has joined
-//! with another.
+//! comparators, and the versions and batches of earlier epochs that died. In the layout `flsm` tables say
+//! which files they replace (`standing`). Files of `chunk` have no trace of the rest: a range delete that
+//! dropped whole chunks, the delete of a pair that an older file, shared between chunks, still holds, or
+//! the true version of a range delete that a merge has joined with another. The report names these files.
 
 use super::area::{Area, AreaFile, Rules};
 use super::journal::JournalRemains;

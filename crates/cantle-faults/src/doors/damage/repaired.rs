@@ -7,7 +7,7 @@ use crate::files::{Kind, names, read};
 use crate::sealed::HEADER_BYTES;
 use crate::setup::{STORE, has_layout};
 use crate::workload::{Pairs, State};
-use cantle::repair::{RepairReport, UncertainKeys};
+use cantle::repair::{RepairReport, ReturnedKeys, UncertainKeys};
 use cantle::vfs::MemVfs;
 use cantle::{Db, Error};
 use std::collections::BTreeMap;
@@ -74,7 +74,8 @@ pub fn check(shape: &Shape, harm: &Harm) -> Result<Saved, String> {
         }
         let back = found.keys().filter(|key| !pairs.contains_key(*key));
         for key in back.filter(|key| !is_told(&report, as_named, key)) {
-            let is_noted = report.notes.iter().any(|note| note.contains("may be back"));
+            let covers = |named: &ReturnedKeys| named.keyspace == as_named && named.keys.contains(key);
+            let is_noted = report.may_return.iter().any(covers);
             if !is_noted && !hides_whose(harm) && matches!(rule(shape, harm), Rule::Now) {
                 wrong.push(format!("{name} {} is back, and not listed", String::from_utf8_lossy(key)));
             }

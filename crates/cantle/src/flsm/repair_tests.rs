@@ -1,0 +1,122 @@
+//! Repair without a manifest, while files that merges have replaced are still there.
+
+use super::tests::{Model, all, guards, key, lsm_of, open, value};
+use crate::layout::options::FlsmOptions;
+use crate::repair::RepairReport;
+use crate::sync::Arc;
+use crate::sync::time::now;
+use crate::vfs::{MemVfs, OpenMode, Vfs};
+use crate::{Db, KeyspaceOptions, Options};
+use std::ops::RangeBounds;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+fn tables(disk: &MemVfs) -> Vec<PathBuf> {
+    let names = disk.list(Path::new("store")).unwrap();
+    let tables = names.iter().filter(|name| name.ends_with(".table"));
+    tables.map(|name| Path::new("store").join(name)).collect()
+}
+
+fn read(disk: &MemVfs, path: &Path) -> Vec<u8> {
+    let file = disk.open(path, OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Some guards with 300 keys and values of 200 bytes.
+fn filled(disk: &MemVfs) -> Db {
+    let db = open(disk);
+    (0..300).for_each(|number| db.put(key(number * 37 % 300), value(number, 200)).unwrap());
+    db.compact_range(..).unwrap();
+    db
+}
+
+/// The store as it is now, without its manifest. The removal of tables that it had before did not
+/// last. Returns these.
+fn with_older_tables(db: &Db, disk: &MemVfs, before: &MemVfs) -> (MemVfs, Vec<PathBuf>) {
+    let disk = disk.kill();
+    let (there, live) = (tables(&disk), guards(db).concat());
+    let is_live = |path: &PathBuf| live.iter().any(|id| path.ends_with(format!("{id:012}.table")));
+    let gone: Vec<PathBuf> = tables(before).into_iter().filter(|path| !is_live(path)).collect();
+    for path in gone.iter().filter(|path| !there.contains(path)) {
+        disk.open(path, OpenMode::CreateNew).unwrap().write_at(&read(before, path), 0).unwrap();
+    }
+    for name in disk.list(Path::new("store")).unwrap().iter().filter(|name| name.starts_with("MANIFEST")) {
+        disk.remove(&Path::new("store").join(name)).unwrap();
+    }
+    (disk, gone)
+}
+
+fn repaired(disk: &MemVfs) -> (Model, RepairReport) {
+    let layout = KeyspaceOptions::new().layout(FlsmOptions::new());
+    let options = Options::new().default_keyspace(layout).vfs(Arc::new(disk.clone()));
+    let report = Db::repair("store", "repaired", options.clone()).unwrap();
+    (all(options.open("repaired").unwrap().range(..)), report)
+}
+
+#[test]
+fn files_that_merges_have_replaced_bring_nothing_back() {
+    let disk = MemVfs::without_history();
+    let db = filled(&disk);
+    let before = disk.kill();
+    (40..260).for_each(|number| db.delete(key(number)).unwrap());
+    db.compact_range(..).unwrap();
+    db.sync().unwrap();
+    let expected = all(db.range(..));
+    let (damaged, gone) = with_older_tables(&db, &disk, &before);
+    drop(db);
+    assert!(!gone.is_empty());
+    let (found, report) = repaired(&damaged);
+    assert!(found == expected, "{} pairs instead of {}", found.len(), expected.len());
+    assert_eq!(report.may_return, []);
+    let is_left_out = |path: &PathBuf| report.left_out.iter().any(|left| left.path == *path && !left.loses);
+    assert!(gone.iter().all(is_left_out), "{:?}", report.left_out);
+}
+
+#[test]
+fn a_merge_of_which_nothing_is_left_still_says_what_it_replaced() {
+    let disk = MemVfs::without_history();
+    let db = filled(&disk);
+    let before = disk.kill();
+    (0..300).for_each(|number| db.delete(key(number)).unwrap());
+    db.compact_range(..).unwrap();
+    for has_checkpoint in [false, true] {
+        let (damaged, gone) = with_older_tables(&db, &disk, &before);
+        assert!(!guards(&db).concat().is_empty() && !gone.is_empty(), "{:?}", guards(&db));
+        assert_eq!(repaired(&damaged).0.len(), 0, "after a checkpoint: {has_checkpoint}");
+        // The replaced files are removed after this checkpoint, and the next one makes that durable.
+        db.sync().unwrap();
+    }
+    let deadline = now() + Duration::from_secs(60);
+    while !guards(&db).concat().is_empty() && now() < deadline {
+        db.sync().unwrap();
+        lsm_of(&db).settle_for_test().unwrap();
+    }
+    assert_eq!(guards(&db).concat(), [0; 0]);
+}
+
+#[test]
+fn where_the_output_of_a_merge_is_damaged_its_inputs_count_and_are_named() {
+    let disk = MemVfs::without_history();
+    let db = filled(&disk);
+    let before = disk.kill();
+    (0..300).step_by(2).for_each(|number| db.delete(key(number)).unwrap());
+    db.compact_range(..).unwrap();
+    db.sync().unwrap();
+    let expected = all(db.range(..));
+    let (damaged, gone) = with_older_tables(&db, &disk, &before);
+    drop(db);
+    let output = tables(&damaged).into_iter().find(|path| !gone.contains(path)).unwrap();
+    let bytes = read(&damaged, &output);
+    damaged.open(&output, OpenMode::ReadWrite).unwrap().write_at(&[bytes[100] ^ 1], 100).unwrap();
+    let (found, report) = repaired(&damaged);
+    assert!(expected.iter().all(|(key, value)| found.get(key) == Some(value)), "a pair is lost");
+    let back: Vec<&Vec<u8>> = found.keys().filter(|key| !expected.contains_key(*key)).collect();
+    let is_named = |key: &&Vec<u8>| {
+        let mut named = report.may_return.iter().filter(|named| gone.contains(&named.path));
+        named.any(|named| named.keys.contains(*key))
+    };
+    assert!(back.iter().all(is_named), "{back:?} are back, and named are {:?}", report.may_return);
+    assert!((1..60).contains(&back.len()), "{} pairs are back", back.len());
+}
