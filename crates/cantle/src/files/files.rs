@@ -54,6 +54,8 @@ struct Held {
     taken: Option<u64>,
     /// When the directory was last synced, obsolete files with lower numbers had gone.
     synced_below: u64,
+    /// The least number of a file that was removed since that sync began.
+    removed: u64,
     /// True while files that no manifest names wait for their removal.
     has_orphans: bool,
 }
@@ -232,6 +234,11 @@ impl Files {
     pub fn sync_dir(&self) -> Result<()> {
         if self.dir_dirty.swap(false, AcqRel) {
             let gone_below = self.least_obsolete();
+            {
+                let mut held = self.held.lock();
+                held.synced_below = held.synced_below.min(held.removed);
+                held.removed = u64::MAX;
+            }
             let named = canary!(UNNAMED_FILES else self.sync_names());
             named.inspect_err(|_| self.dir_dirty.store(true, Release))?;
             self.held.lock().synced_below = gone_below;
@@ -254,7 +261,8 @@ impl Files {
     /// All obsolete files with a lower number have gone from the directory for good.
     pub fn settled_below(&self) -> u64 {
         let least = self.least_obsolete();
-        self.held.lock().synced_below.min(least)
+        let held = self.held.lock();
+        held.synced_below.min(held.removed).min(least)
     }
 
     /// Notes that files which no manifest names wait for their removal, or that all have gone.
@@ -398,6 +406,10 @@ impl Files {
             // If the file stays, the next opening removes it, as no manifest names it.
             tracing::warn!(path = %path.display(), %error, "cannot remove an obsolete file");
         }
+        // The removal is durable with the next sync of the directory.
+        let mut held = self.held.lock();
+        held.removed = held.removed.min(id);
+        drop(held);
         self.deletable.lock().remove(&id);
     }
 

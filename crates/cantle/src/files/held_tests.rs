@@ -28,6 +28,37 @@ fn what_is_held_counts_until_it_goes_with_the_length_that_was_counted() {
 }
 
 #[test]
+fn files_are_settled_when_the_removal_of_obsolete_ones_before_them_is_durable() {
+    let vfs = MemVfs::new();
+    vfs.create_dir_all("store".as_ref()).unwrap();
+    let files = Arc::new(Files::new(Arc::new(vfs), "store".into(), 1, 1, 1));
+    let create = || files.create(FileKind::Table, 0, 1).unwrap().0;
+    let (old, _new) = (create(), create());
+    assert_eq!(files.settled_below(), 0, "what was there before the opening is not known");
+    files.sync_dir().unwrap();
+    assert_eq!(files.settled_below(), 3);
+    old.retain();
+    assert!(old.release(), "the only reference");
+    assert_eq!(files.settled_below(), 1, "it is held");
+    let taken = files.take_held();
+    assert_eq!(files.settled_below(), 1, "its checkpoint is not durable");
+    files.mark_deletable(taken);
+    assert_eq!(files.settled_below(), 1, "it is read");
+    drop(old);
+    assert_eq!(files.settled_below(), 1, "its removal is not durable");
+    files.sync_dir().unwrap();
+    assert_eq!(files.settled_below(), 3);
+    files.note_orphans(true);
+    create();
+    files.sync_dir().unwrap();
+    assert_eq!(files.settled_below(), 0, "orphans are left");
+    files.note_orphans(false);
+    create();
+    files.sync_dir().unwrap();
+    assert_eq!(files.settled_below(), 5);
+}
+
+#[test]
 fn what_is_doomed_is_gone_when_the_store_is_closed_though_somebody_holds_it() {
     let vfs = MemVfs::new();
     vfs.create_dir_all("store".as_ref()).unwrap();

@@ -28,7 +28,7 @@ fn is_gone(run: &Run, oldest_snapshot: u64) -> bool {
 }
 
 /// True for a table that only says which files it replaces.
-fn is_empty(run: &Run) -> bool {
+pub(super) fn is_empty(run: &Run) -> bool {
     matches!(&run.source, Source::Table(table) if table.is_empty())
 }
 

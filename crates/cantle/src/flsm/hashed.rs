@@ -5,10 +5,12 @@
 //! and to all deeper ones. Tables that lie on both sides there are shared. Until then the guards are in
 //! memory only, and a crash forgets them: a later merge meets the keys again.
 
+use super::dropped;
 use super::levels::{Changing, Guard, Level, Levels, guard_at};
 use crate::lsm::busy::Busy;
 use crate::lsm::hashed::{Chosen, HashedGuards};
 use crate::lsm::shape::{Cuts, Job, Move, Piece};
+use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
@@ -83,7 +85,8 @@ impl Levels {
     pub(super) fn delete_empty(&self, order: &KeyOrder, busy: &Busy) -> Vec<Move> {
         let is_empty = |start: &Bytes, span: &Span| {
             let mut levels = self.levels.iter().filter_map(|level| guard_at(order, level, start));
-            levels.all(|guard| guard.runs.iter().all(|run| run.span.intersect(order, span).is_none()))
+            let has_data = |run: &Run| !dropped::is_empty(run) && run.span.intersect(order, span).is_some();
+            levels.all(|guard| !guard.runs.iter().any(has_data))
         };
         let empty = self.last().iter().filter_map(|guard| {
             let start = guard.span.start.as_ref()?;

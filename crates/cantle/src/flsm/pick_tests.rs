@@ -1,6 +1,6 @@
 //! The choice of merges and of guards, from text to text.
 
-use super::levels::Levels;
+use super::levels::{Changing, Levels};
 use super::pick::{WHOLE, alike, even, levels_for, outgrown};
 use crate::files::Files;
 use crate::format::header::FileKind;
@@ -44,9 +44,11 @@ pub fn levels(text: &str) -> Levels {
             let mut group = GroupRecord { id: groups.len() as u64 + 1, level, ..GroupRecord::default() };
             group.start = (start != "-").then(|| Bytes::copy_from_slice(start.as_bytes()));
             for run in runs.split(',').filter(|run| !run.is_empty()) {
-                // Some runs have garbage or bounds, for example 90~30:c-f. 90/50 is a part of a shared file.
+                // Some runs have garbage or bounds, for example 90~30:c-f. 90/50 is a part of a shared file. A
+                // run 0! has nothing, and 0 has range deletes.
                 let (bytes, span) = run.split_once(':').unwrap_or((run, ""));
                 let (bytes, stale) = bytes.split_once('~').unwrap_or((bytes, "0"));
+                let (bytes, has_nothing) = (bytes.trim_end_matches('!'), bytes.ends_with('!'));
                 let stale_bytes = stale.parse().unwrap();
                 let (bytes, share) =
                     bytes.split_once('/').map_or((bytes, None), |(bytes, share)| (bytes, Some(share)));
@@ -59,7 +61,7 @@ pub fn levels(text: &str) -> Levels {
                     kind: FileKind::Table,
                     bytes,
                     entries,
-                    has_deleted: bytes == 0,
+                    has_deleted: bytes == 0 && !has_nothing,
                     stale_bytes,
                     span,
                     share_bytes,
@@ -395,6 +397,26 @@ fn guards_of_the_last_level_that_have_only_range_deletes_are_emptied() {
     );
     assert_eq!(picked("-[0,50] m[50]"), "nothing");
     assert_eq!(picked("-[0]\n -[90] c[90]"), "nothing", "they may cover what is below");
+}
+
+#[test]
+fn a_table_that_has_nothing_goes_when_the_files_that_it_replaces_have_gone() {
+    let picked = |text: &str, settled| {
+        let rules = Rules { settled, ..RULES };
+        told(levels(text).pick_job(&KeyOrder::Bytewise, &rules, &Busy::default()))
+    };
+    // The first table is number 100.
+    assert_eq!(picked("-[0!] m[50]", 100), "nothing");
+    assert_eq!(picked("-[0!] m[50]", 101), "forget 1 below 101");
+    assert_eq!(picked("-[90] m[50]", 101), "nothing");
+    let left = |text: &str, settled| {
+        let before = levels(text);
+        let mut changing = Changing::new(&KeyOrder::Bytewise, &before);
+        (1..=3).for_each(|group| changing.forget(group, settled));
+        changing.levels.guards().map(|guard| guard.runs.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(left("-[0!,5] m[0!] t[0]", 102), [1, 1, 1], "the second one has a higher number");
+    assert_eq!(left("-[0!,5] m[0!] t[0]", 103), [1, 0, 1]);
 }
 
 #[test]

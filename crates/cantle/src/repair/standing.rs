@@ -52,21 +52,19 @@ impl Standing {
         order: &KeyOrder,
         (from, to): (&Bound<Vec<u8>>, &Bound<Vec<u8>>),
     ) -> bool {
-        let key = |bound: &Bound<Vec<u8>>| match bound {
-            Bound::Unbounded => None,
-            Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
-        };
-        let (from, to) = (key(from), key(to));
         let covers = |span: &Span| {
-            let begins = match (&span.start, &from) {
+            let begins = match (&span.start, from) {
                 (None, _) => true,
-                (Some(_), None) => false,
-                (Some(start), Some(from)) => order.compare(start, from).is_le(),
+                (Some(_), Bound::Unbounded) => false,
+                (Some(start), Bound::Included(from) | Bound::Excluded(from)) => {
+                    order.compare(start, from).is_le()
+                }
             };
-            let ends = match (&span.end, &to) {
+            let ends = match (&span.end, to) {
                 (None, _) => true,
-                (Some(_), None) => false,
-                (Some(end), Some(to)) => order.compare(end, to).is_gt(),
+                (Some(_), Bound::Unbounded) => false,
+                (Some(end), Bound::Included(to)) => order.compare(end, to).is_gt(),
+                (Some(end), Bound::Excluded(to)) => order.compare(end, to).is_ge(),
             };
             begins && ends
         };
@@ -168,7 +166,8 @@ pub(super) fn set_standing(
         file.standing = Standing { age, replaced };
     }
     files.retain(|file| {
-        let is_left = !file.standing.is_replaced_between(order, (&Bound::Unbounded, &Bound::Unbounded));
+        let (from, to) = bounds_of(&whole_span(file, &file.standing.age));
+        let is_left = !file.standing.is_replaced_between(order, (&from, &to));
         if !is_left {
             findings.leave_out(&file.path, "tables replaced it: it waited for its removal", false);
         }
@@ -189,6 +188,17 @@ fn parts_of(file: &AreaFile, age: &Age) -> Vec<Part> {
         Age::Lineage(lineage) => lineage.parts(),
         Age::Number(number) => vec![Part { span: file.span.clone(), age: *number, replaced: 0 }],
         Age::Listed => Vec::new(),
+    }
+}
+
+/// The span of all keys that a file may have.
+fn whole_span(file: &AreaFile, age: &Age) -> Span {
+    match age {
+        Age::Lineage(lineage) => {
+            let start = lineage.steps.first().and_then(|first| first.start.clone());
+            Span { start, end: lineage.end.clone() }
+        }
+        _ => file.span.clone(),
     }
 }
 
@@ -372,6 +382,7 @@ mod tests {
         let key = |key: &str| Bound::Included(key.as_bytes().to_vec());
         let between = |from: &str, to: &str| standing.is_replaced_between(ORDER, (&key(from), &key(to)));
         assert!(between("b", "c") && between("n", "z") && !between("b", "d") && !between("c", "n"));
+        assert!(standing.is_replaced_between(ORDER, (&key("b"), &Bound::Excluded(b"d".to_vec()))));
         assert!(standing.is_replaced_between(ORDER, (&key("m"), &Bound::Unbounded)));
         assert!(!standing.is_replaced_between(ORDER, (&Bound::Unbounded, &key("c"))));
     }
