@@ -28,6 +28,8 @@ pub struct Job {
     pub writing_seconds_max: f64,
     /// The longest time of all steps together, if there is a limit.
     pub seconds_total: Option<f64>,
+    /// The most records of a fill, if they are fewer than planned: the first ones of its order.
+    pub records_max: Option<u64>,
     /// Seconds without background work after which a store is settled.
     pub quiet_s: f64,
     /// Seed of everything random; the same for every engine.
@@ -236,6 +238,7 @@ mod tests {
             seconds_max: 3.0,
             writing_seconds_max: 60.0,
             seconds_total: None,
+            records_max: None,
             quiet_s: 5.0,
             seed: 1,
             hold: false,

@@ -130,6 +130,7 @@ fn bytes_of_the_device_and_of_merges_by_reads_are_beside_the_write_figure() {
     let score = named(&found, "bytes written");
     assert_eq!(score.own.unwrap().median, 2.0);
     for part in [
+        "data shrunk to 0 %",
         "cancelled 1.50",
         "device 1.00",
         "reads caused 1.00",

@@ -3,9 +3,10 @@
 use super::compare::{Middle, Results};
 use super::svg::{escape, number};
 use crate::engine::Spec;
-use crate::record::Run;
-use crate::suite::Suite;
+use crate::job::Step;
+use crate::record::{Outcome, Run};
 use crate::suite::rows::{Against, Bound, Row};
+use crate::suite::{Cell, Suite};
 use std::fmt::Write;
 
 /// The verdict on a row, the worst first.
@@ -110,9 +111,21 @@ fn score<'a>(row: &'a Row, run: &Run, suite: &Suite, results: &Results) -> Optio
             }
         }
     }
+    beside.extend(outcome.and_then(|outcome| shrunk(cell, outcome)));
     beside.retain(|part| !part.is_empty());
     let verdict = verdict(row, own.as_ref(), &rivals);
     Some(Score { row, own, rivals, verdict, beside: beside.join("; "), all })
+}
+
+/// The part of the planned data that a cell was filled with, if it is not all.
+fn shrunk(cell: &Cell, outcome: &Outcome) -> Option<String> {
+    let (name, planned) = cell.steps.iter().find_map(|step| match step {
+        Step::Fill { name, records, round: 0, .. } => Some((name, *records)),
+        _ => None,
+    })?;
+    let records = outcome.steps.get(name)?.operations;
+    let percent = records as f64 / planned as f64 * 100.0;
+    (records < planned).then(|| format!("data shrunk to {percent:.0} %"))
 }
 
 /// Cantle's value as a bound sees it: itself, or its ratio to the rival's.

@@ -7,6 +7,7 @@ mod copy;
 mod device;
 mod machine;
 mod results;
+mod shrink;
 mod time;
 
 pub use machine::{describe, revision};
@@ -23,7 +24,8 @@ use cantle_workloads::workload::Workload;
 use child::{Child, Ended};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{FlockOperation, flock};
-use std::collections::HashSet;
+use shrink::Shrink;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -122,10 +124,25 @@ impl<'a> Runner<'a> {
             let weights = left.map(|(cell, _)| cell.weight()).sum::<u32>().max(1);
             let share = f64::from(cell.weight()) / f64::from(weights);
             let mut time = TimeOf::cell(self.plan, begun.elapsed(), share);
-            for (number, (round, engine)) in turns.iter().enumerate() {
+            let mut shrink = Shrink::new(cell);
+            let mut queue = VecDeque::from(shrink.order(turns.clone()));
+            let (mut is_again, spare) = (false, shrink.spare(queue.len()));
+            let usual = time.of_turn(queue.len() + spare);
+            loop {
+                if queue.is_empty() && !is_again {
+                    is_again = true;
+                    queue.extend(time.fitting(shrink.too_large(), usual));
+                }
+                let Some(turn) = queue.pop_front() else { break };
+                let (round, engine) = &turn;
                 self.bar.set_message(format!("{} · {engine} · round {}", cell.id, round + 1));
-                let outcome =
-                    self.turn(cell, engine, &mut time, turns.len() - number).map_err(|failure| failure.0);
+                let turns_left =
+                    1 + queue.len() + if is_again { 0 } else { spare.max(shrink.too_large().len()) };
+                let outcome = self.turn(cell, engine, &mut time, turns_left, shrink.records_max());
+                let outcome = outcome.map_err(|failure| failure.0);
+                if let Ok(outcome) = &outcome {
+                    shrink.add(&turn, outcome);
+                }
                 if let Err(what) = &outcome {
                     failures += u64::from(!what.starts_with(LEFT_OUT));
                     self.say(&format!("{} · {engine}: {what}", cell.id));
@@ -138,7 +155,7 @@ impl<'a> Runner<'a> {
                     ended_at,
                     outcome,
                 })?;
-                self.bar.inc(cost(cell));
+                self.bar.inc(if is_again { 0 } else { cost(cell) });
             }
             let is_last = schedule.get(at + 1).is_none_or(|(next, _)| next.data_set() != cell.data_set());
             if is_last {
@@ -179,6 +196,7 @@ impl<'a> Runner<'a> {
             seconds_max: self.plan.seconds_max,
             writing_seconds_max: self.plan.writing_seconds_max,
             seconds_total: None,
+            records_max: None,
             quiet_s: if self.is_smoke { 0.1 } else { QUIET_SECONDS },
             seed: self.plan.seed,
             hold: false,
@@ -186,15 +204,29 @@ impl<'a> Runner<'a> {
     }
 
     /// One engine's turn, as soon as the machine's lock is free.
-    fn turn(&self, cell: &Cell, engine: &Spec, time: &mut TimeOf, turns_left: usize) -> Result<Outcome> {
+    fn turn(
+        &self,
+        cell: &Cell,
+        engine: &Spec,
+        time: &mut TimeOf,
+        turns_left: usize,
+        records_max: Option<u64>,
+    ) -> Result<Outcome> {
         let lock = |operation| self.lock.as_ref().map_or(Ok(()), |file| flock(file, operation));
         lock(FlockOperation::LockExclusive)?;
-        let outcome = self.trial(cell, engine, time, turns_left);
+        let outcome = self.trial(cell, engine, time, turns_left, records_max);
         lock(FlockOperation::Unlock)?;
         outcome
     }
 
-    fn trial(&self, cell: &Cell, engine: &Spec, time: &mut TimeOf, turns_left: usize) -> Result<Outcome> {
+    fn trial(
+        &self,
+        cell: &Cell,
+        engine: &Spec,
+        time: &mut TimeOf,
+        turns_left: usize,
+        records_max: Option<u64>,
+    ) -> Result<Outcome> {
         let dir = self.work.join("trial");
         remove(&dir)?;
         let mut steps = cell.steps.clone();
@@ -230,6 +262,7 @@ impl<'a> Runner<'a> {
         }
         let mut job = self.job(cell, engine, dir.clone(), steps);
         job.seconds_total = time.of_turn(turns_left);
+        job.records_max = records_max;
         let outcome = match cell.reopen {
             Some(page_cache) => self.reopen(job, cell, page_cache),
             None => self.child(&job, cell)?.end(),

@@ -3,6 +3,9 @@
 use crate::record::Plan;
 use std::time::{Duration, Instant};
 
+/// The share of a turn's usual time that its repetition needs.
+const REPEATED: f64 = 0.6;
+
 /// The rest of a cell's time. Loads of data sets, which several cells share, do not count.
 pub struct TimeOf {
     until: Option<Instant>,
@@ -27,6 +30,16 @@ impl TimeOf {
     pub fn of_turn(&self, turns_left: usize) -> Option<f64> {
         let left = self.until?.saturating_duration_since(Instant::now());
         Some(left.as_secs_f64() / turns_left.max(1) as f64)
+    }
+
+    /// The first of these repeated turns for which enough of the usual time of a turn is left: a repetition
+    /// fills less.
+    pub fn fitting<T>(&self, mut turns: Vec<T>, usual: Option<f64>) -> Vec<T> {
+        let needed = usual.map_or(0.0, |usual| usual * REPEATED);
+        while !turns.is_empty() && self.of_turn(turns.len()).is_some_and(|seconds| seconds < needed) {
+            turns.pop();
+        }
+        turns
     }
 }
 
@@ -55,7 +68,10 @@ mod tests {
         assert_eq!(turn(Some(6e5), Some(8e5), 0, 0.5), Some(2e5), "half of the suite, two turns");
         assert_eq!(turn(Some(6e5), Some(8e5), 400_000, 0.5), Some(1e5));
         assert_eq!(turn(None, Some(8e5), 900_000, 0.5), Some(0.0), "the suite's time is over");
-        let mut time = TimeOf::cell(&plan(Some(6e5), None), Duration::ZERO, 1.0);
+        let time = TimeOf::cell(&plan(Some(6e5), None), Duration::ZERO, 1.0);
+        assert_eq!(time.fitting(vec![1, 2, 3], Some(4.9e5)), [1, 2], "the third would have too little");
+        assert!(time.fitting(vec![1], Some(2e6)).is_empty());
+        let mut time = time;
         time.grant(Duration::from_secs(200_000));
         assert_eq!((time.of_turn(1).unwrap() / 100.0).round() * 100.0, 8e5, "a load does not count");
     }

@@ -26,6 +26,7 @@ fn job(dir: &std::path::Path, engine: &str, steps: Vec<Step>) -> Job {
         seconds_max: 60.0,
         writing_seconds_max: 60.0,
         seconds_total: None,
+        records_max: None,
         quiet_s: 0.05,
         seed: 1,
         hold: false,
@@ -158,12 +159,24 @@ fn a_warm_up_takes_no_time_of_later_steps() {
     };
     let steps = vec![fill("fill", Order::Random, 0), endless("one"), endless("two"), endless("three")];
     let mut job = job(dir.path(), "btree", steps);
-    job.seconds_total = Some(0.8);
+    job.seconds_total = Some(3.0);
     let found = measure(&job);
     for name in ["one", "two", "three"] {
         assert!(found[name].is_cut && found[name].operations > 0, "{name}");
         // Each but the first has looked at least once after its first operations.
         assert!(found[name].operations > 2 * 64, "{name}: {}", found[name].operations);
+    }
+}
+
+#[test]
+fn a_fill_of_fewer_records_than_planned_is_not_cut_and_the_others_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut job = job(dir.path(), "btree", vec![fill("fill", Order::Random, 0), gets(), seek("seek", 50)]);
+    job.records_max = Some(700);
+    let found = measure(&job);
+    assert_eq!((found["fill"].operations, found["fill"].is_cut), (700, false));
+    for (name, measured) in &found {
+        assert_eq!((measured.missing, measured.wrong), (0, 0), "{name}");
     }
 }
 

@@ -91,7 +91,8 @@ impl Work {
             }
             Step::Fill { records, first, order, round: 0, .. } => {
                 let filled = Filled::new(0, *records, *first, *order, seed);
-                work(Mix::Fill { filled, order: None, is_first: true }, 0, *records, record_bytes)
+                let operations = job.records_max.map_or(*records, |most| most.min(*records));
+                work(Mix::Fill { filled, order: None, is_first: true }, 0, operations, record_bytes)
             }
             Step::Fill { records, order, round, .. } => {
                 let filled = there(*records);
