@@ -141,6 +141,9 @@ impl<'a> Runner<'a> {
                 let outcome = self.turn(cell, engine, &mut time, turns_left, shrink.records_max());
                 let outcome = outcome.map_err(|failure| failure.0);
                 if let Ok(outcome) = &outcome {
+                    if is_again && shrink.falls_short(outcome) {
+                        continue;
+                    }
                     shrink.add(&turn, outcome);
                 }
                 if let Err(what) = &outcome {

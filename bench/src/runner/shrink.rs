@@ -47,7 +47,7 @@ impl<'a> Shrink<'a> {
 
     /// Turns to leave time for, as some may have to be repeated.
     pub fn spare(&self, turns: usize) -> usize {
-        if fill(self.cell).is_some() && turns > 1 { turns.div_ceil(4) } else { 0 }
+        if fill(self.cell).is_some() && turns > 1 { turns.div_ceil(3) } else { 0 }
     }
 
     /// The most records of the next turn; `None` for as many as planned.
@@ -65,6 +65,13 @@ impl<'a> Shrink<'a> {
         }
         self.filled.retain(|(other, _)| other != turn);
         self.filled.push((turn.clone(), records));
+    }
+
+    /// True if a repeated turn did not even fill what the slowest one did: the earlier result stays.
+    pub fn falls_short(&self, outcome: &Outcome) -> bool {
+        let records = fill(self.cell).and_then(|(name, _)| outcome.steps.get(name)).map(|m| m.operations);
+        let few = |fewest: u64| records.is_some_and(|records| (records as f64) * TOLERANCE < fewest as f64);
+        self.fewest.is_some_and(few)
     }
 
     /// The turns that have more records than the slowest one.
@@ -105,6 +112,7 @@ mod tests {
         shrink.add(&turn("late"), &outcome(490));
         assert_eq!(shrink.records_max(), Some(490));
         assert_eq!(shrink.too_large(), [turn("fast")], "a few more do not matter");
+        assert!(shrink.falls_short(&outcome(300)) && !shrink.falls_short(&outcome(490)));
         shrink.add(&turn("fast"), &outcome(490));
         assert_eq!(shrink.too_large(), [], "it was repeated");
         assert_eq!((shrink.spare(6), shrink.spare(1)), (2, 0), "one turn alone is never repeated");
