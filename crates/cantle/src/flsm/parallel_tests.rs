@@ -7,6 +7,7 @@ use crate::lsm::keyspace::Lsm;
 use crate::lsm::merge::Trigger;
 use crate::sync::Arc;
 use crate::sync::random::Rng;
+use crate::sync::thread::spawn;
 use crate::vfs::{Call, FaultVfs, MemVfs, Operation, Verdict};
 use crate::{Db, KeyspaceOptions, Options};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -91,7 +92,7 @@ fn guards_and_logs_are_merged_while_another_guard_is() {
         is_closed.store(true, SeqCst);
         let first = {
             let lsm = lsm.clone();
-            std::thread::spawn(move || lsm.merge_tables(Trigger::Background).unwrap())
+            spawn("merge", move || lsm.merge_tables(Trigger::Background).unwrap()).unwrap()
         };
         arrived.recv().unwrap();
         assert!(lsm.merge_tables(Trigger::Background).unwrap(), "another guard is merged");
@@ -128,13 +129,13 @@ fn a_compaction_waits_for_running_merges() {
         is_closed.store(true, SeqCst);
         let running = {
             let lsm = lsm.clone();
-            std::thread::spawn(move || lsm.merge_logs(Trigger::Background).unwrap())
+            spawn("merge", move || lsm.merge_logs(Trigger::Background).unwrap()).unwrap()
         };
         arrived.recv().unwrap();
         assert!(!lsm.merge_logs(Trigger::Background).unwrap(), "maintenance does something else");
         let compaction = {
             let db = db.clone();
-            std::thread::spawn(move || db.compact_range(..).unwrap())
+            spawn("merge", move || db.compact_range(..).unwrap()).unwrap()
         };
         open.send(()).unwrap();
         assert!(running.join().unwrap());

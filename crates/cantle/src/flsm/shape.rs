@@ -90,7 +90,7 @@ impl Shape for Levels {
             let is_last = guard.level as usize == self.levels.len();
             let is_deep = guard.depth(order) > usize::from(is_last);
             let has_deleted = |run: &Run| matches!(&run.source, Source::Table(table) if table.has_deleted);
-            // What the range deletes of the last level cover is in the same runs.
+            // The pairs that range deletes of the last level cover are in the same runs.
             let is_left = guard.stale_bytes(rules.oldest_snapshot) > 0 || guard.runs.iter().any(has_deleted);
             let has_log = guard.runs.iter().any(|run| run.log().is_some());
             guard.span.overlaps(order, bounds) && (is_deep || is_left || has_log)

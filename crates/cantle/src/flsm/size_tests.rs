@@ -26,7 +26,7 @@ fn open_wide(disk: &MemVfs) -> Db {
 /// The keys of a load, by name of the distribution.
 fn keys(kind: &str, count: u64) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(7);
-    let numbers = |mut next: Box<dyn FnMut(u64) -> u64>| (0..count).map(move |at| next(at));
+    let numbers = |next: Box<dyn FnMut(u64) -> u64>| (0..count).map(next);
     match kind {
         "uniform" => numbers(Box::new(move |_| rng.below(1 << 40))).map(of_number).collect(),
         // Few keys are most of the writes, and neighbours are alike popular.

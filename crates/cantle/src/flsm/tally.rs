@@ -159,7 +159,8 @@ mod tests {
         assert_eq!(counts(&tally), (25, 1500));
         assert_eq!(counts(&tally.part(0.2)), (5, 300));
         assert_eq!(counts(&tally.joined(&tally.part(0.2))), (30, 1800));
-        (tally.owe(7), tally.note_sought());
+        tally.owe(7);
+        tally.note_sought();
         assert_eq!((tally.clone().debt(), tally.clone().is_sought()), (7, true));
         let merged = tally.merged();
         assert_eq!((merged.debt(), merged.is_sought(), counts(&merged)), (0, false, (25, 1500)));

@@ -556,7 +556,7 @@ fn what_scans_pass_over_in_logs_is_merged() {
     while lsm.view().logs.iter().any(|log| log.bytes() > 1000) {
         assert_eq!(first(), Some(key(3990)));
         reads += 1;
-        std::thread::sleep(Duration::from_millis(1));
+        crate::sync::thread::sleep(Duration::from_millis(1));
     }
     assert!(reads > 3);
     assert_eq!(first(), Some(key(3990)));

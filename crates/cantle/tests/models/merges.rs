@@ -99,12 +99,16 @@ fn part(run: &Run, guard: usize) -> Run {
 }
 
 impl Store {
+    fn guards(&self) -> MutexGuard<'_, Guards> {
+        self.guards.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Busy> {
         self.claims.lock()
     }
 
     fn check(&self) {
-        let guards = self.guards.lock().unwrap().clone();
+        let guards = self.guards().clone();
         for key in 0..KEYS {
             let runs = guards[top_of(key)].iter().chain(&guards[TOPS + key]);
             let versions: Vec<u64> = runs.filter_map(|run| run[key]).collect();
@@ -114,7 +118,7 @@ impl Store {
 
     fn get(&self, key: usize) {
         let least = self.installed.load(SeqCst);
-        let guards = self.guards.lock().unwrap().clone();
+        let guards = self.guards().clone();
         let found = merged(&guards[top_of(key)])[key].or(merged(&guards[TOPS + key])[key]);
         assert!(found.unwrap_or(0) >= least, "broken: key {key} has {found:?}, and had {least}");
     }
@@ -140,7 +144,7 @@ impl Store {
             let claimed = self.begin(busy, claim);
             yield_now();
             let busy = self.lock();
-            for (top, guard) in self.guards.lock().unwrap().iter_mut().take(TOPS).enumerate() {
+            for (top, guard) in self.guards().iter_mut().take(TOPS).enumerate() {
                 guard.insert(0, part(&[Some(version); KEYS], top));
             }
             self.installed.store(version, SeqCst);
@@ -152,7 +156,7 @@ impl Store {
 
     /// The merge of a guard: of level 1 into those below, of level 2 within it.
     fn plan(&self, guard: usize) -> Option<Planned> {
-        let start = self.guards.lock().unwrap().clone();
+        let start = self.guards().clone();
         let runs = &start[guard];
         let least = if guard < TOPS { 1 } else { 2 };
         (runs.len() >= least).then(|| Planned {
@@ -188,7 +192,7 @@ impl Store {
 
     /// `Changing::apply_piece`.
     fn install(&self, planned: &Planned) {
-        let mut guards = self.guards.lock().unwrap();
+        let mut guards = self.guards();
         if self.fault == Fault::InstallsOverItsStart {
             *guards = planned.start.clone();
         }
@@ -219,7 +223,7 @@ impl Store {
                 self.claims.wait(busy);
                 continue;
             }
-            let start = self.guards.lock().unwrap().clone();
+            let start = self.guards().clone();
             let plan = |child: usize| {
                 let runs: Vec<Run> = start[top].iter().chain(&start[child]).copied().collect();
                 (child, merged(&runs))
@@ -228,7 +232,7 @@ impl Store {
             let claimed = self.begin(busy, claim);
             yield_now();
             let busy = self.lock();
-            let mut guards = self.guards.lock().unwrap();
+            let mut guards = self.guards();
             let left = guards[top].len() - start[top].len();
             guards[top].truncate(left);
             for (child, output) in outputs {
@@ -244,7 +248,7 @@ impl Store {
     /// Moves the oldest run of a guard of level 1 down, if it has keys of one guard there.
     fn sink(&self, top: usize) {
         let busy = self.lock();
-        let mut guards = self.guards.lock().unwrap();
+        let mut guards = self.guards();
         let is_taken = busy.is_taken_from(top as u64) && self.fault != Fault::SinksWhatIsTaken;
         let Some(oldest) = guards[top].last().copied().filter(|_| !is_taken) else { return };
         // The double has keys of all guards in a run: each has its part of it.
