@@ -5,7 +5,7 @@
 //! and to all deeper ones. Tables that lie on both sides there are shared. Until then the guards are in
 //! memory only, and a crash forgets them: a later merge meets the keys again.
 
-use super::dropped;
+use super::dropped::is_empty;
 use super::levels::{Changing, Guard, Level, Levels, guard_at};
 use crate::lsm::busy::Busy;
 use crate::lsm::hashed::{Chosen, HashedGuards};
@@ -83,14 +83,14 @@ impl Levels {
     /// The deletion of guards of the last level without any data, in no level. Thin guards stay: their
     /// keys would be chosen again.
     pub(super) fn delete_empty(&self, order: &KeyOrder, busy: &Busy) -> Vec<Move> {
-        let is_empty = |start: &Bytes, span: &Span| {
+        let has_no_data = |start: &Bytes, span: &Span| {
             let mut levels = self.levels.iter().filter_map(|level| guard_at(order, level, start));
-            let has_data = |run: &Run| !dropped::is_empty(run) && run.span.intersect(order, span).is_some();
-            levels.all(|guard| !guard.runs.iter().any(has_data))
+            let is_elsewhere = |run: &Run| is_empty(run) || run.span.intersect(order, span).is_none();
+            levels.all(|guard| guard.runs.iter().all(is_elsewhere))
         };
         let empty = self.last().iter().filter_map(|guard| {
             let start = guard.span.start.as_ref()?;
-            is_empty(start, &guard.span).then(|| self.delete_upto(order, guard.level, start, busy))
+            has_no_data(start, &guard.span).then(|| self.delete_upto(order, guard.level, start, busy))
         });
         empty.flatten().collect()
     }

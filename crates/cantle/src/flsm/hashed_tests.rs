@@ -186,7 +186,8 @@ fn guards_are_those_that_the_hash_of_the_keys_seen_says() {
     assert_eq!(starts(&shape(&db)), with_guards);
     assert_is(&db, &model, "after a kill");
     db.delete_range(..).unwrap();
-    db.compact_range(..).unwrap();
+    // A guard that a merge in the background works on stays until that is done.
+    lsm_of(&db).without_merges_for_test(|| db.compact_range(..).unwrap());
     assert_eq!(starts(&shape(&db)), ["-"], "the guards went with their data");
     assert_eq!(all(db.range(..)), Model::new());
 }
