@@ -13,7 +13,7 @@
 //
 // With a whole manifest everything is as in an opening (`db::verdict`): the order of a chunk's
 // files decides what is newer, and dead versions, dead batches and dropped files are left out.
-// Without one, versions decide. On demand, entries that no checkpoint covers are kept. Then
+// Without one, versions decide, and the lineages of tables (`standing`). On demand, entries that no checkpoint covers are kept. Then
 // everything is as in an opening after a process that the page cache outlived, except for gaps.
 //
 // Invariants: nothing in the damaged store is changed. Bytes are trusted only under a checksum
@@ -200,9 +200,10 @@ impl Db {
     /// show, as far as their bytes are intact: the newest intact version of each key. Tables and
     /// logs are read on after damage. If the manifest is missing or damaged, the files are read by
     /// their own descriptions: they have the number of their keyspace and the versions of entries,
-    /// but not the names and comparators of keyspaces, nor deletes that dropped whole files. Pairs
-    /// that were deleted may therefore come back. Keyspaces whose names are lost are named `lost-`
-    /// and their number.
+    /// but not the names and comparators of keyspaces. Keyspaces whose names are lost are named
+    /// `lost-` and their number. Pairs that were deleted may come back from files that the report
+    /// names ([`RepairReport::may_return`](crate::repair::RepairReport::may_return)): in the layout
+    /// `chunk` from each file, in `flsm` only where a table is damaged.
     ///
     /// Writes that an opening would discard, since no checkpoint covers them, are left out, and a
     /// note says so; see [`keep_left_behind`](Options::keep_left_behind).

@@ -44,8 +44,8 @@ pub struct RepairReport {
     pub uncertain: Vec<UncertainKeys>,
     /// Number of ranges that the list omits.
     pub uncertain_untold: u64,
-    /// Files that may bring back deleted pairs or older values, with the ranges of keys: without a
-    /// manifest, it is not known if they still count there.
+    /// Files that may bring back deleted pairs, older values or older deletes, with the ranges of
+    /// keys: without a manifest, it is not known if they still count there.
     pub may_return: Vec<ReturnedKeys>,
     /// Number of ranges that the list omits.
     pub may_return_untold: u64,
