@@ -173,5 +173,5 @@ faults! {
     a_checkpoint_that_is_no_snapshot: CheckpointIsNoSnapshot => "broken: what is recovered is no prefix";
     a_checkpoint_that_is_believed_before_it_is_synced: DoesNotSyncTheRecord => "broken: ";
     a_put_whose_log_is_marked_late: MarksDirtyLate => "broken: ";
-    a_batch_that_is_numbered_before_it_is_announced: NumbersBatchesEarly => "broken: half a batch";
+    a_batch_that_is_numbered_before_it_is_announced: NumbersBatchesEarly => "broken: ";
 }

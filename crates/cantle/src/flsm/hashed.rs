@@ -111,8 +111,8 @@ impl Changing<'_> {
             let level = self.levels.levels.get(chosen.level as usize - 1);
             level.is_some() && !begins(order, level, &chosen.key)
         });
-        if keys != **self.levels.uncommitted {
-            self.levels.uncommitted = Arc::new(keys);
+        if *keys != *self.levels.uncommitted {
+            self.levels.uncommitted = keys.into();
         }
     }
 }

@@ -37,7 +37,7 @@ fn with_uncommitted(text: &str, chosen: &str) -> Levels {
         let (key, level) = chosen.split_at(1);
         Chosen { key: key.to_owned().into(), level: level.parse().unwrap() }
     });
-    found.uncommitted = Arc::new(chosen.collect());
+    found.uncommitted = chosen.collect();
     found
 }
 

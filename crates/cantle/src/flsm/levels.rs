@@ -39,7 +39,7 @@ pub struct Levels {
     pub levels: Vec<Level>,
     /// Keys that are to begin guards (PebblesDB §3.3), ascending. In memory only, and no read looks at
     /// them.
-    pub uncommitted: Arc<Vec<Chosen>>,
+    pub uncommitted: Arc<[Chosen]>,
     /// The number of the next guard.
     next: u64,
 }

@@ -423,10 +423,18 @@ impl Levels {
         let piece = |guard: &Arc<Guard>| {
             let part = |run: &Run| {
                 let span = run.span.intersect(order, &guard.span)?;
-                Some(Run { span: span.into(), ..run.clone() })
+                let has_keys = |other: &&Arc<Guard>| run.span.intersect(order, &other.span).is_some();
+                let parts = last.iter().filter(has_keys).count() as u64;
+                let is_whole = parts <= 1;
+                Some(if is_whole {
+                    Run { span: span.into(), ..run.clone() }
+                } else {
+                    run.part(span, run.bytes() / parts)
+                })
             };
             let tables: Vec<Run> = guards.iter().flat_map(|above| &above.runs).filter_map(part).collect();
-            let bytes = guard.bytes() + logs_bytes / last.len().max(1) as u64;
+            let logs_bytes = logs_bytes / last.len().max(1) as u64;
+            let bytes = tables.iter().map(Run::bytes).sum::<u64>() + logs_bytes;
             Piece {
                 span: guard.span.clone(),
                 tables,

@@ -8,6 +8,7 @@ use super::straight_seeks::StraightSeeks;
 use super::view::View;
 use crate::filter::bloom;
 use crate::log::shared::SharedLog;
+use crate::memory::account::Charge;
 use crate::mvcc::key_locks::KeyLocks;
 use crate::run::env::RunEnv;
 use crate::run::get::get;
@@ -55,12 +56,15 @@ pub struct Lsm<S> {
     pub(super) this: Weak<Self>,
     pub env: Arc<RunEnv>,
     pub substrate: Arc<Substrate>,
-    pub(super) locks: KeyLocks,
+    /// Allocated at the first write.
+    pub(super) locks: OnUse<KeyLocks>,
     pub(super) rotation: Rotation<SharedLog, View<S>>,
     pub limits: AtomicCell<Limits>,
     pub counters: OnUse<Counters>,
     pub(super) straight_seeks: StraightSeeks,
     pub(super) jobs: Jobs,
+    /// The keyspace's own memory, charged to the budget.
+    pub(super) _charge: Option<Charge>,
 }
 
 /// Background work under way and due.
@@ -72,8 +76,8 @@ pub(super) struct Jobs {
     pub sealing: AtomicBool,
     /// True once the keyspace is being retired: merges end.
     pub is_retiring: AtomicBool,
-    /// The groups that running merges change.
-    pub claims: Claims,
+    /// The groups that running merges change. Allocated at the first tick or merge.
+    pub claims: OnUse<Claims>,
     /// Number of workers that merge, or are asked to.
     pub mergers: AtomicUsize,
     /// Entries that scans passed over in logs since level 0 was last merged.
@@ -88,7 +92,7 @@ pub(super) struct Jobs {
     pub create_pause: AtomicU64,
     pub seal_pause: AtomicU64,
     /// Numbers of logs in the manifest that a loss of power has voided. The next merge removes them.
-    pub void_logs: Mutex<Vec<u64>>,
+    pub void_logs: OnUse<Mutex<Vec<u64>>>,
     /// Bytes per second that merges have read, averaged; 0 before the first one.
     pub speed: AtomicU64,
     /// The live bytes last reported to the store.

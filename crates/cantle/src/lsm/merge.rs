@@ -244,7 +244,7 @@ impl<S: Shape> Lsm<S> {
             self.counters.edits_refused.add(1);
             return Ok(false);
         }
-        let void = self.jobs.void_logs.lock().clone();
+        let void = self.jobs.void_logs.peek().map(|void| void.lock().clone()).unwrap_or_default();
         let merged = logs.iter().map(|log| log.file().id).chain(void.iter().copied()).collect();
         let removed: Vec<u64> = change.removed.iter().map(|(id, _)| *id).collect();
         self.note_written(&written.pieces, &change.added);
@@ -254,7 +254,9 @@ impl<S: Shape> Lsm<S> {
         canary!(MERGE_UNTOLD_OF_LEVELS else self.substrate.manifest.append(&[edit]))?;
         written.pieces.clear();
         // The next opening removes their files, which nothing names any more.
-        self.jobs.void_logs.lock().retain(|log| !void.contains(log));
+        if let Some(voids) = self.jobs.void_logs.peek() {
+            voids.lock().retain(|log| !void.contains(log));
+        }
         let shape = Arc::new(change.shape);
         // Before the references of the groups that go: some tables are in both.
         new.iter().flatten().for_each(|run| run.retain(&self.env.totals));

@@ -13,12 +13,11 @@ use crate::layout::factory::OpenKeyspace;
 use crate::log::env::LogOptions;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::shared::SharedLog;
-use crate::mvcc::key_locks::KeyLocks;
 use crate::run::env::{RunEnv, RunOptions};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
+use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
-use crate::sync::{Arc, Mutex};
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
@@ -28,6 +27,8 @@ use std::collections::HashMap;
 
 /// Maximum length in bytes of a log that a merge reads into memory at once.
 const AT_ONCE_BYTES: u64 = 32 << 20;
+/// Memory of an idle keyspace with one log, about, in bytes (`idle_keyspaces` measures it).
+const KEYSPACE_BYTES: u64 = 2_000;
 /// Maximum number of shared leading bytes of neighbouring keys that count when tables are cut.
 const CUT_PREFIX_BYTES: usize = 64;
 
@@ -96,18 +97,20 @@ impl<S: Shape> Lsm<S> {
         view.logs.iter().chain(view.tables()).for_each(|run| run.retain(&env.totals));
         let straight_seeks = StraightSeeks::default();
         straight_seeks.set_limit(limits.rules.seek_compaction);
+        let jobs = Jobs::default();
+        if !void.is_empty() {
+            jobs.void_logs.lock().extend(void.iter().map(|(file, _)| file));
+        }
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
-            locks: KeyLocks::new(),
+            locks: OnUse::default(),
             rotation: Rotation::new(view),
             limits: AtomicCell::new(limits),
             counters: OnUse::default(),
             straight_seeks,
-            jobs: Jobs {
-                void_logs: Mutex::new(void.iter().map(|(file, _)| *file).collect()),
-                ..Jobs::default()
-            },
+            jobs,
             env,
+            _charge: substrate.budget.keyspaces.charge_anyway(KEYSPACE_BYTES),
             substrate,
         }))
     }
