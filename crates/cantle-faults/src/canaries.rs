@@ -40,6 +40,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "unnamed-repair-end",
             "unnamed-destruction",
             "deletes-dropped-above",
+            "inputs-unlinked",
         ],
     ),
     ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
@@ -107,6 +108,7 @@ const OF_FLSM: &[&str] = &[
     "deletes-dropped-above",
     "logs-gone-early",
     "claims-ignored",
+    "inputs-unlinked",
     "inputs-not-named",
 ];
 

@@ -119,6 +119,7 @@ canaries! {
     MANIFEST_NEVER_REWRITTEN "manifest-never-rewritten" "a manifest grows with every opening",
     SNAPSHOT_VERSIONS_DROPPED "snapshot-versions-dropped" "a rebalance keeps only the newest version of a key",
     PENDING_WAIT_SKIPPED "pending-wait-skipped" "a snapshot does not wait for the writes that belong to it",
+    INPUTS_UNLINKED "inputs-unlinked" "a merge of logs removes them at once, and not after the next checkpoint",
     CLAIMS_IGNORED "claims-ignored" "two merges of a layout over levels take tables from the same group",
     STRIPES_NOT_TAKEN "stripes-not-taken" "a write to a layout over levels locks none of its keys",
     SECOND_PASS_SKIPPED "second-pass-skipped" "the validation under locks is left out, as the one before them found no conflict",

@@ -19,7 +19,8 @@
 
 use crate::sync::std_lock::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{PoisonError, TryLockError};
 
 /// The claims of a merge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,8 +40,6 @@ pub struct Busy {
     into: HashSet<u64>,
     logs: bool,
     merges: usize,
-    /// Maximum of `merges`.
-    merges_most: usize,
     /// Number of threads that wait for merges to end.
     waiting: usize,
 }
@@ -79,11 +78,6 @@ impl Busy {
         self.merges
     }
 
-    /// Maximum number of merges that ran at the same time.
-    pub fn merges_most(&self) -> usize {
-        self.merges_most
-    }
-
     /// True if maintenance is to wait.
     pub fn is_awaited(&self) -> bool {
         self.waiting > 0
@@ -94,7 +88,6 @@ impl Busy {
         self.into.extend(&claim.into);
         self.logs |= claim.logs;
         self.merges += 1;
-        self.merges_most = self.merges_most.max(self.merges);
     }
 
     fn remove(&mut self, claim: &Claim) {
@@ -109,6 +102,8 @@ impl Busy {
 #[derive(Default)]
 pub struct Claims {
     busy: Mutex<Busy>,
+    /// Maximum number of merges that ran at the same time.
+    merges_most: AtomicUsize,
     /// Notified when a merge ends.
     ended: Condvar,
 }
@@ -125,9 +120,24 @@ impl Claims {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As [`Self::lock`]; `None` while somebody else holds the lock, maybe for as long as a disk hangs.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Busy>> {
+        match self.busy.try_lock() {
+            Ok(busy) => Some(busy),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Maximum number of merges that ran at the same time.
+    pub fn merges_most(&self) -> usize {
+        self.merges_most.load(Relaxed)
+    }
+
     /// Claims the groups of a merge that `busy`, locked by the caller, admits.
     pub fn claim(&self, mut busy: MutexGuard<'_, Busy>, claim: Claim) -> Claimed<'_> {
         busy.add(&claim);
+        self.merges_most.fetch_max(busy.merges, Relaxed);
         Claimed { claims: self, claim }
     }
 

@@ -62,16 +62,17 @@ impl<S: Shape> Lsm<S> {
         bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
     }
 
-    /// True if a merge is due.
-    fn is_merge_due(&self, view: &View<S>) -> bool {
-        let busy = self.jobs.claims.lock();
+    /// True if a merge is due that running ones admit; `None` if that cannot be told now.
+    fn is_merge_due(&self, view: &View<S>) -> Option<bool> {
+        let busy = self.jobs.claims.try_lock()?;
         if busy.is_awaited() {
-            return false;
+            return Some(false);
         }
         let ripe = self.ripe_logs(view);
-        (!busy.has_logs() && self.are_logs_due(view, &ripe))
+        let is_due = (!busy.has_logs() && self.are_logs_due(view, &ripe))
             || self.log_apart(view, &ripe, &busy).is_some()
-            || view.shape.pick(&self.env.order, &self.rules(), &busy).is_some()
+            || view.shape.pick(&self.env.order, &self.rules(), &busy).is_some();
+        Some(is_due)
     }
 
     pub(super) fn maintain(&self) {
@@ -93,7 +94,7 @@ impl<S: Shape> Lsm<S> {
         if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
         }
-        if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) {
+        if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) == Some(true) {
             self.submit_merge();
         }
     }
@@ -207,7 +208,7 @@ impl<S: Shape> Lsm<S> {
             || self.jobs.sealing.load(Acquire)
             || self.jobs.making_spare.load(Acquire)
             || !self.rotation.changes.lock().sealing.is_empty()
-            || self.is_merge_due(&self.rotation.view.load_full())
+            || self.is_merge_due(&self.rotation.view.load_full()) != Some(false)
     }
 
     /// Averages the speed of merges.

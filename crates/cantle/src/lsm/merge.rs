@@ -103,6 +103,7 @@ impl<S: Shape> Lsm<S> {
         trigger: Trigger,
     ) -> Result<bool> {
         let substrate = &self.substrate;
+        let mut is_durable = false;
         loop {
             substrate.health.check_writable()?;
             let mut busy = self.jobs.claims.lock();
@@ -119,7 +120,14 @@ impl<S: Shape> Lsm<S> {
                 return Ok(false);
             };
             if planned.job.pieces.is_empty() {
-                return self.rearrange(&mut busy, &planned);
+                if is_durable {
+                    return self.rearrange(&mut busy, &planned);
+                }
+                // Not under the lock: a disk may hang.
+                drop(busy);
+                substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
+                is_durable = true;
+                continue;
             }
             let claim = planned.job.claim(!planned.logs.is_empty());
             if busy.admits(&claim) {
@@ -135,10 +143,8 @@ impl<S: Shape> Lsm<S> {
 
     /// Makes a change that moves no data.
     fn rearrange(&self, busy: &mut Busy, planned: &Planned) -> Result<bool> {
-        let substrate = &self.substrate;
-        substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;
         let mut written = Written { lsm: self, pieces: Vec::new() };
-        let is_done = substrate.reserve.with(|| self.install(busy, planned, &mut written))?;
+        let is_done = self.substrate.reserve.with(|| self.install(busy, planned, &mut written))?;
         if is_done {
             let moves = planned.job.moves.iter();
             let sinks = moves.filter(|change| matches!(change, Move::Sink { .. })).count();
@@ -265,7 +271,9 @@ impl<S: Shape> Lsm<S> {
             let left = now.logs.iter().filter(|log| !merged(log)).cloned().collect();
             View { active: now.active.clone(), logs: left, shape }
         });
-        self.release_runs(logs.iter().chain(change.removed.iter().flat_map(|(_, runs)| runs)));
+        let gone = logs.iter().chain(change.removed.iter().flat_map(|(_, runs)| runs));
+        canary!(INPUTS_UNLINKED => logs.iter().for_each(|log| self.env.files.discard(log.file())));
+        self.release_runs(gone);
         if !logs.is_empty() {
             self.jobs.level0_debt.store(0, Relaxed);
         }

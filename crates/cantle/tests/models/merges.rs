@@ -233,8 +233,9 @@ impl Store {
             yield_now();
             let busy = self.lock();
             let mut guards = self.guards();
-            let left = guards[top].len() - start[top].len();
-            guards[top].truncate(left);
+            let left = guards[top].len().checked_sub(start[top].len());
+            assert!(left.is_some(), "broken: runs of guard {top} are gone");
+            guards[top].truncate(left.unwrap_or(0));
             for (child, output) in outputs {
                 guards[child] = vec![part(&output, child)];
             }
