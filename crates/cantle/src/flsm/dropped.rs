@@ -45,47 +45,33 @@ impl Changing<'_> {
             Some(Dropped { version, batch: 0, cell: None })
         };
         // The output is appended after this: everything in its level within the piece is older.
-        self.change_runs(level, |guard| {
-            let is_within = guard.span.intersect(order, &piece.span).is_some();
-            if !is_within || !guard.runs.iter().any(|run| mark(run).is_some()) {
-                return None;
-            }
-            let marked = |run: &Run| Run { dropped: mark(run).or(run.dropped.clone()), ..run.clone() };
-            Some(guard.runs.iter().map(marked).collect())
-        });
-    }
-
-    pub(super) fn purge(&mut self, group: u64, oldest_snapshot: u64) {
-        self.change_runs(0, |guard| {
-            if guard.id != group {
-                return None;
-            }
-            let is_left = |run: &&Run| !is_gone(run, oldest_snapshot);
-            let left: Vec<Run> = guard.runs.iter().filter(is_left).cloned().collect();
-            (left.len() < guard.runs.len()).then_some(left)
-        });
-    }
-
-    pub(super) fn forget(&mut self, group: u64, settled: u64) {
-        self.change_runs(0, |guard| {
-            if guard.id != group {
-                return None;
-            }
-            let is_left = |run: &&Run| !is_empty(run) || run.file().id >= settled;
-            let left: Vec<Run> = guard.runs.iter().filter(is_left).cloned().collect();
-            (left.len() < guard.runs.len()).then_some(left)
-        });
-    }
-
-    /// Replaces the runs of guards from a level on, where `change` returns others.
-    fn change_runs(&mut self, from: usize, change: impl Fn(&Guard) -> Option<Vec<Run>>) {
-        for level in from..self.levels.levels.len() {
+        let marked = |run: &Run| Run { dropped: mark(run).or(run.dropped.clone()), ..run.clone() };
+        for level in level..self.levels.levels.len() {
             for place in 0..self.levels.levels[level].len() {
                 let guard = self.levels.levels[level][place].clone();
-                if let Some(runs) = change(&guard) {
+                let is_within = guard.span.intersect(order, &piece.span).is_some();
+                if is_within && guard.runs.iter().any(|run| mark(run).is_some()) {
+                    let runs = guard.runs.iter().map(marked).collect();
                     self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
                 }
             }
+        }
+    }
+
+    pub(super) fn purge(&mut self, group: u64, oldest_snapshot: u64) {
+        self.remove_runs(group, |run| is_gone(run, oldest_snapshot));
+    }
+
+    pub(super) fn forget(&mut self, group: u64, settled: u64) {
+        self.remove_runs(group, |run| is_empty(run) && run.file().id < settled);
+    }
+
+    fn remove_runs(&mut self, group: u64, is_removed: impl Fn(&Run) -> bool) {
+        let Some((level, place)) = self.place_of(group) else { return };
+        let guard = self.levels.levels[level][place].clone();
+        let left: Vec<Run> = guard.runs.iter().filter(|run| !is_removed(run)).cloned().collect();
+        if left.len() < guard.runs.len() {
+            self.splice(level, place..place + 1, vec![guard.with_runs(left)]);
         }
     }
 }

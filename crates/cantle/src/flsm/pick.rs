@@ -7,7 +7,7 @@
 
 use super::levels::{Guard, Level, Levels, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
-use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules};
+use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, REWRITE_COST, Rules};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
@@ -25,9 +25,6 @@ const ALIKE: u64 = 2;
 /// A guard above the last level is rewritten in its place, instead of merged into the last level,
 /// if that level has more than this many times its data there (PebblesDB §3.4).
 const REWRITE_RATIO: u64 = 25;
-/// Cost of rewriting an entry, in entries that a scan passes over. When reads have cost a guard as much
-/// as a merge would, it is merged. PebblesDB §4.2 merges after ten seeks without a write.
-pub const REWRITE_COST: u64 = 4;
 /// A guard of the last level is divided from this many target lengths on.
 const DIVIDE_FROM: u64 = 3;
 /// The least part of a guard that is freed by a merge for space.

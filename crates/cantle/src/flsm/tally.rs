@@ -6,8 +6,9 @@
 //! thus become sorted runs, and guards that are written collect tables (PebblesDB §3.5 has one number
 //! for all).
 
-use super::pick::{FAN_OUT, REWRITE_COST};
+use super::pick::FAN_OUT;
 use super::shape::RUN_COST;
+use crate::lsm::shape::REWRITE_COST;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Maximum number of runs that follows from reads and writes.

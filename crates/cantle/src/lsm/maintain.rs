@@ -2,7 +2,7 @@
 
 use super::keyspace::Lsm;
 use super::merge::Trigger;
-use super::shape::{Group, Shape, depth};
+use super::shape::{Group, REWRITE_COST, Shape, depth};
 use super::view::View;
 use crate::layout::{Pressure, Upkeep};
 use crate::log::segment::Segment;
@@ -36,8 +36,7 @@ pub(super) const SHORT_FRACTION: u64 = 4;
 /// for long, and the number beyond which it does so whatever their length.
 const LOGS_KEPT: usize = 8;
 const LOGS_MOST: usize = 64;
-/// Cost of merging an entry, and of a fragment of level 1, in entries that a scan passes over.
-const REWRITE_COST: u64 = 4;
+/// Cost of a fragment of level 1, as many entries to merge.
 const FRAGMENT_COST: u64 = 1000;
 /// Nothing is owed below this number of entries: no scan feels it.
 const OWED_MIN: u64 = 10_000;

@@ -52,6 +52,39 @@ struct Writing<'a, S: Shape> {
     written: Written<'a, S>,
 }
 
+/// The entries of a piece that are kept.
+struct Entries<'a, S: Shape> {
+    lsm: &'a Lsm<S>,
+    merged: Merged,
+    keep: &'a Keep,
+    bottom: Bottom,
+    /// The starts of the groups but the first.
+    starts: &'a [Bytes],
+    trigger: Trigger,
+    met: Met,
+}
+
+impl<S: Shape> Entries<'_, S> {
+    /// The versions of the next key of a group, newest first; `None` at the group's end.
+    fn next(&mut self, group: usize) -> Result<Option<Vec<KeptEntry>>> {
+        let env = &self.lsm.env;
+        while let Some(key) = self.merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
+            if self.starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
+                break;
+            }
+            self.lsm.check_wanted(self.trigger)?;
+            let kept = keep_versions(env, &mut self.merged, &key, self.keep, u64::MAX, self.bottom)?;
+            if let Some(newest) = kept.first() {
+                if self.met.is_on() && newest.kind == Kind::Put {
+                    self.met.meet(&newest.key);
+                }
+                return Ok(Some(kept));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl<S: Shape> Lsm<S> {
     /// Merges one piece.
     pub(super) fn merge_piece(
@@ -83,30 +116,15 @@ impl<S: Shape> Lsm<S> {
         };
         merged.cursor.seek_to_first()?;
         let levels = view.shape.groups().map(|group| group.level).max().unwrap_or(0);
-        let mut met = Met::new(self.limits().rules.hashed, levels);
-        let mut next_kept = |group: usize| -> Result<Option<Vec<KeptEntry>>> {
-            while let Some(key) = merged.cursor.entry().map(|entry| Bytes::copy_from_slice(entry.key)) {
-                if starts.get(group).is_some_and(|next| env.order.compare(&key, next).is_ge()) {
-                    break;
-                }
-                self.check_wanted(trigger)?;
-                let kept = keep_versions(env, &mut merged, &key, keep, u64::MAX, piece.bottom)?;
-                if let Some(newest) = kept.first() {
-                    if met.is_on() && newest.kind == Kind::Put {
-                        met.meet(&newest.key);
-                    }
-                    return Ok(Some(kept));
-                }
-            }
-            Ok(None)
-        };
+        let met = Met::new(self.limits().rules.hashed, levels);
+        let mut entries = Entries { lsm: self, merged, keep, bottom: piece.bottom, starts, trigger, met };
         let mut sample = Sample::default();
         let fragment_bytes = self.limits().rules.fragment_bytes;
         let groups = starts.len() + 1;
         // The first group of those before that have no entries.
         let (mut bare, mut group) = (0, 0);
         while group < groups {
-            let Some(first) = next_kept(group)? else {
+            let Some(first) = entries.next(group)? else {
                 group += 1;
                 continue;
             };
@@ -122,7 +140,7 @@ impl<S: Shape> Lsm<S> {
                         output.note_hidden(sample.hidden(env, view, piece, &versions[0].key));
                     }
                     output.add(versions.iter().map(KeptEntry::content))?;
-                    kept = next_kept(group)?;
+                    kept = entries.next(group)?;
                 }
                 fragment.parts.push(Some(output.written_bytes().saturating_sub(before)));
                 group += 1;
@@ -132,7 +150,7 @@ impl<S: Shape> Lsm<S> {
                 // Too short for a table: it goes on with the next group that has entries.
                 let mut following = group;
                 while following < groups && next.is_none() {
-                    next = next_kept(following)?;
+                    next = entries.next(following)?;
                     following += usize::from(next.is_none());
                 }
                 if next.is_some() {
@@ -148,7 +166,7 @@ impl<S: Shape> Lsm<S> {
         writing.write_bare(bare..groups, grant)?;
         env.order.check()?;
         let placed = writing.written.pieces.pop().unwrap_or_default().placed;
-        Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted), chosen: met.chosen })
+        Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted), chosen: entries.met.chosen })
     }
 }
 

@@ -57,6 +57,10 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn fault(&self, order: &KeyOrder) -> Option<String>;
 }
 
+/// Cost of merging an entry, in entries that a scan passes over. When reads have cost as much as a merge
+/// would, it is due. PebblesDB §4.2 merges after ten seeks without a write.
+pub const REWRITE_COST: u64 = 4;
+
 /// Sizes by which a layout chooses merges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {

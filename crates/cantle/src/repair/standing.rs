@@ -1,5 +1,5 @@
-//! Which file of a keyspace counts for a key, without a manifest: by the lineage of its tables
-//! (`table::lineage`).
+//! The files of a keyspace that count for a key, if there is no manifest. The lineage of tables
+//! (`table::lineage`) tells which others they replace.
 //!
 //! A table replaces the files that its lineage says only for keys that can be read of it. A key that
 //! lies in a damaged part may have been in these files, so they count there: its newest value may be

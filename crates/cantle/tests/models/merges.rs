@@ -131,27 +131,32 @@ impl Store {
         self.claims.claim(busy, claim)
     }
 
+    /// Waits until others admit a merge, as one that a user asks for, and begins it with the guards of
+    /// that moment.
+    fn begin_asked(&self, claim: Claim) -> (impl Drop + use<'_>, Guards) {
+        let mut busy = self.lock();
+        while !busy.admits(&claim) {
+            self.done.awaited.fetch_add(1, Relaxed);
+            self.claims.wait(busy);
+            busy = self.lock();
+        }
+        let start = self.guards().clone();
+        (self.begin(busy, claim), start)
+    }
+
     /// Merges a log with this version of every key into level 1.
     fn merge_logs(&self, version: u64) {
         let claim = Claim { from: Vec::new(), into: (0..TOPS as u64).collect(), logs: true };
-        loop {
-            let busy = self.lock();
-            if !busy.admits(&claim) {
-                self.done.awaited.fetch_add(1, Relaxed);
-                self.claims.wait(busy);
-                continue;
-            }
-            let claimed = self.begin(busy, claim);
-            yield_now();
-            let busy = self.lock();
-            for (top, guard) in self.guards().iter_mut().take(TOPS).enumerate() {
-                guard.insert(0, part(&[Some(version); KEYS], top));
-            }
-            self.installed.store(version, SeqCst);
-            drop(busy);
-            drop(claimed);
-            return self.check();
+        let (claimed, _) = self.begin_asked(claim);
+        yield_now();
+        let busy = self.lock();
+        for (top, guard) in self.guards().iter_mut().take(TOPS).enumerate() {
+            guard.insert(0, part(&[Some(version); KEYS], top));
         }
+        self.installed.store(version, SeqCst);
+        drop(busy);
+        drop(claimed);
+        self.check();
     }
 
     /// The merge of a guard: of level 1 into those below, of level 2 within it.
@@ -216,34 +221,25 @@ impl Store {
     fn sort(&self, top: usize) {
         let all: Vec<u64> = std::iter::once(top).chain(below(top)).map(|id| id as u64).collect();
         let claim = Claim { from: all.clone(), into: all[1..].to_vec(), logs: false };
-        loop {
-            let busy = self.lock();
-            if !busy.admits(&claim) {
-                self.done.awaited.fetch_add(1, Relaxed);
-                self.claims.wait(busy);
-                continue;
-            }
-            let start = self.guards().clone();
-            let plan = |child: usize| {
-                let runs: Vec<Run> = start[top].iter().chain(&start[child]).copied().collect();
-                (child, merged(&runs))
-            };
-            let outputs: Vec<(usize, Run)> = below(top).map(plan).collect();
-            let claimed = self.begin(busy, claim);
-            yield_now();
-            let busy = self.lock();
-            let mut guards = self.guards();
-            let left = guards[top].len().checked_sub(start[top].len());
-            assert!(left.is_some(), "broken: runs of guard {top} are gone");
-            guards[top].truncate(left.unwrap_or(0));
-            for (child, output) in outputs {
-                guards[child] = vec![part(&output, child)];
-            }
-            drop(guards);
-            drop(busy);
-            drop(claimed);
-            return self.check();
+        let (claimed, start) = self.begin_asked(claim);
+        let plan = |child: usize| {
+            let runs: Vec<Run> = start[top].iter().chain(&start[child]).copied().collect();
+            (child, merged(&runs))
+        };
+        let outputs: Vec<(usize, Run)> = below(top).map(plan).collect();
+        yield_now();
+        let busy = self.lock();
+        let mut guards = self.guards();
+        let left = guards[top].len().checked_sub(start[top].len());
+        assert!(left.is_some(), "broken: runs of guard {top} are gone");
+        guards[top].truncate(left.unwrap_or(0));
+        for (child, output) in outputs {
+            guards[child] = vec![part(&output, child)];
         }
+        drop(guards);
+        drop(busy);
+        drop(claimed);
+        self.check();
     }
 
     /// Moves the oldest run of a guard of level 1 down, if it has keys of one guard there.
@@ -282,7 +278,7 @@ pub fn everything(fault: Fault, done: &std::sync::Arc<Done>) {
     };
     let threads = [
         run(|store| (1..=LOGS).for_each(|version| store.merge_logs(version))),
-        run(|store| store.sort(0)),
+        run(|store| (0..TOPS).for_each(|top| store.sort(top))),
         run(|store| [0, 2, 1, 0].into_iter().for_each(|guard| store.merge_guard(guard))),
         run(|store| [1, 0, 3, 2, 0].into_iter().for_each(|guard| store.merge_guard(guard))),
         run(|store| [0, 1, 0].into_iter().for_each(|top| store.sink(top))),
