@@ -18,6 +18,7 @@ mod limits;
 mod long_keys;
 mod of_layouts;
 mod openings;
+mod own_writes;
 mod read_only_backup;
 mod regressions;
 mod repair;
