@@ -28,6 +28,11 @@ def test_stats_are_a_dict(filled):
     assert default["gets"] == 1
     assert sum(default["gets_served"].values()) == 1
     assert filled.keyspace("other").stats()["writes"] == 1
+    stalls = stats["write_stalls"]
+    assert set(stalls) == {"brake", "lock", "allocation", "device"}
+    # Durations are seconds.
+    assert all(isinstance(of["longest"], float) and of["total"] >= of["longest"] for of in stalls.values())
+    assert stats["write_delay_longest"] == 0.0
 
 
 def test_a_sound_store_verifies(filled):

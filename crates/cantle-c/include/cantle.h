@@ -1888,8 +1888,9 @@ char *cantle_stats(cantle_db *db, cantle_error **error);
 
 /**
  * One number of the statistics by its name, such as "disk_bytes", "memory_used",
- * "open_time_nanos", "memory.rows.used", "keyspaces.default.live_bytes" or, in the layout `flsm`,
- * "keyspaces.default.by_level.1.table_bytes_written".
+ * "open_time_nanos", "memory.rows.used", "write_stalls.lock.total_nanos" (the cause of a stall is
+ * "brake", "lock", "allocation" or "device"), "keyspaces.default.live_bytes" or, in the layout
+ * `flsm`, "keyspaces.default.by_level.1.table_bytes_written".
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number,
  * for NULL and for an invalid handle; CANTLE_FORKED; `*number` is 0 then. Threads: any.

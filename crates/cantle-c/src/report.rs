@@ -29,14 +29,25 @@ fn text_of(value: &Value) -> Outcome<*mut c_char> {
 
 /// The statistics, with durations as numbers of nanoseconds.
 fn stats_of(stats: &Stats) -> Outcome<Value> {
-    let Value::Object(members) = serde_json::to_value(stats)? else {
-        return Err(Failure::from(Error::InvalidArgument("the statistics are no object".into())));
-    };
-    let plain = members.into_iter().map(|(name, value)| match nanos_of(&value) {
-        Some(nanos) => (format!("{name}_nanos"), Value::from(nanos)),
-        None => (name, value),
-    });
-    Ok(Value::Object(plain.collect::<Map<_, _>>()))
+    match serde_json::to_value(stats)? {
+        stats @ Value::Object(_) => Ok(with_nanos(stats)),
+        _ => Err(Failure::from(Error::InvalidArgument("the statistics are no object".into()))),
+    }
+}
+
+/// The same with each duration, at any depth, as a number of nanoseconds.
+fn with_nanos(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let plain = members.into_iter().map(|(name, value)| match nanos_of(&value) {
+                Some(nanos) => (format!("{name}_nanos"), Value::from(nanos)),
+                None => (name, with_nanos(value)),
+            });
+            Value::Object(plain.collect::<Map<_, _>>())
+        }
+        Value::Array(values) => Value::Array(values.into_iter().map(with_nanos).collect()),
+        value => value,
+    }
 }
 
 /// A duration as `serde` writes it.
@@ -164,8 +175,9 @@ pub unsafe extern "C" fn cantle_stats(db: *mut cantle_db, error: *mut *mut cantl
 }
 
 /// One number of the statistics by its name, such as "disk_bytes", "memory_used",
-/// "open_time_nanos", "memory.rows.used", "keyspaces.default.live_bytes" or, in the layout `flsm`,
-/// "keyspaces.default.by_level.1.table_bytes_written".
+/// "open_time_nanos", "memory.rows.used", "write_stalls.lock.total_nanos" (the cause of a stall is
+/// "brake", "lock", "allocation" or "device"), "keyspaces.default.live_bytes" or, in the layout
+/// `flsm`, "keyspaces.default.by_level.1.table_bytes_written".
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT if there is no such number,
 /// for NULL and for an invalid handle; CANTLE_FORKED; `*number` is 0 then. Threads: any.
@@ -357,5 +369,12 @@ mod tests {
         let stats = stats_of(&Stats::default()).unwrap();
         assert_eq!(number_of(&stats, "open_time_nanos").unwrap(), 0);
         assert!(stats.get("open_time").is_none());
+        for name in
+            ["write_delay_longest_nanos", "write_stalls.lock.count", "write_stalls.device.total_nanos"]
+        {
+            assert_eq!(number_of(&stats, name).unwrap(), 0, "{name}");
+        }
+        let nested = with_nanos(json!({ "a": [{ "b": { "secs": 2, "nanos": 3 }, "c": { "secs": 1 } }] }));
+        assert_eq!(nested, json!({ "a": [{ "b_nanos": 2_000_000_003_u64, "c": { "secs": 1 } }] }));
     }
 }

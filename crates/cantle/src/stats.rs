@@ -9,6 +9,7 @@
 //! │    ├─ gets_served, get_times           the places that served gets: GetsServed, GetTimes
 //! │    └─ of_layout: LayoutStats           the keyspace's layout: ChunkStats; FlsmStats with LevelStats
 //! ├─ memory: MemoryStats                   the budget, with a MemoryAccount for each purpose
+//! ├─ write_stalls: WriteStalls             long waits of writes: StallStats for each cause
 //! └─ maintenance: MaintenanceStats         background work, with JobStats for each class
 //! ```
 //!
@@ -37,7 +38,7 @@
 //! ```
 
 pub use crate::budget::{MemoryAccount, MemoryStats};
-pub use crate::db::Stats;
+pub use crate::db::{StallStats, Stats, WriteStalls};
 pub use crate::layout::stats::{
     ChunkStats, FlsmStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, LevelStats, RegionInfo,
 };

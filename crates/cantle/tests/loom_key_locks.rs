@@ -44,6 +44,15 @@ mod sync {
             self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
     }
+
+    /// No wait is measured.
+    pub mod waits {
+        use super::{Mutex, MutexGuard};
+
+        pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+            mutex.lock()
+        }
+    }
 }
 
 use key_locks::KeyLocks;

@@ -218,7 +218,7 @@ mod shuttle_sync;
 
 /// Shuttle's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
-    pub use crate::shuttle_sync::{Mutex, RwLock, atomic};
+    pub use crate::shuttle_sync::{Mutex, RwLock, atomic, waits};
     pub use std::sync::Arc;
 
     pub mod counter {

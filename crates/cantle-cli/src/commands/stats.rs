@@ -7,7 +7,7 @@ use crate::output::{Output, human_bytes, human_count};
 use crate::seen::Seen;
 use crate::store::StoreArgs;
 use clap::{Args, ValueEnum};
-use prometheus::{is_gauge, is_of_account};
+use prometheus::{is_gauge, is_of_account, is_of_stalls};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -134,6 +134,7 @@ fn keyspaces(stats: &Map<String, Value>) -> Vec<(&str, &Map<String, Value>)> {
 
 fn text(stats: &Map<String, Value>) -> String {
     let mut text = section("store", stats);
+    text += &table_of_stalls(stats);
     // Writing to a string does not fail.
     let _ = writeln!(text, "memory, used of at most");
     for (name, [used, limit]) in accounts(stats) {
@@ -159,12 +160,42 @@ fn section(title: &str, object: &Map<String, Value>) -> String {
             // their own.
             Number::Count(0) if !is_gauge(&name) || name.starts_with("left_behind") => continue,
             Number::Count(_) if is_of_account(&name) || name.starts_with(LEVELS) => continue,
+            // Stalls have a table.
+            _ if is_of_stalls(&name) => continue,
             Number::Seconds(0.0) if name.ends_with("_total") => continue,
             Number::Count(bytes) if name.contains("bytes") || is_memory(&name) => human_bytes(bytes),
             Number::Count(count) => human_count(count),
             Number::Seconds(seconds) => format!("{:.3} ms", seconds * 1e3),
         };
         let _ = writeln!(text, "  {:<28}{shown:>16}", name.replace('_', " "));
+    }
+    text
+}
+
+/// The causes for which writes waited long, if any did: a line for each.
+fn table_of_stalls(stats: &Map<String, Value>) -> String {
+    let causes = stats.get("write_stalls").and_then(Value::as_object).into_iter().flatten();
+    let mut text = String::new();
+    for (cause, stalls) in causes {
+        let Some(stalls) = stalls.as_object() else { continue };
+        let (mut count, mut total, mut longest) = (0, 0.0, 0.0);
+        for Figure { name, value } in figures(stalls) {
+            match (name.as_str(), value) {
+                ("count", Number::Count(stalls)) => count = stalls,
+                ("total", Number::Seconds(seconds)) => total = seconds,
+                ("longest", Number::Seconds(seconds)) => longest = seconds,
+                _ => {}
+            }
+        }
+        if count == 0 {
+            continue;
+        }
+        // Writing to a string does not fail.
+        if text.is_empty() {
+            let _ = writeln!(text, "writes that waited for{:>12}{:>16}{:>16}", "stalls", "in all", "longest");
+        }
+        let of = |seconds: f64| format!("{:.3} ms", seconds * 1e3);
+        let _ = writeln!(text, "  {cause:<20}{:>12}{:>16}{:>16}", human_count(count), of(total), of(longest));
     }
     text
 }
@@ -254,6 +285,25 @@ mod tests {
             {"level":1,"guards":2,"tables":7,"table_bytes":3000,"table_bytes_written":1100000},
             {"level":2,"guards":1500,"tables":1600,"table_bytes":9000000,"table_bytes_written":0}]}]}"#;
         serde_json::from_str(json).unwrap()
+    }
+
+    pub(super) fn sample_of_stalls() -> Map<String, Value> {
+        let json = r#"{"write_stalls":{
+            "brake":{"count":0,"total":{"secs":0,"nanos":0},"longest":{"secs":0,"nanos":0}},
+            "lock":{"count":3,"total":{"secs":0,"nanos":250000000},"longest":{"secs":0,"nanos":120000000}},
+            "device":{"count":1200,"total":{"secs":2,"nanos":500000},"longest":{"secs":0,"nanos":0}}}}"#;
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn causes_of_stalls_have_a_line_each_if_any_write_waited() {
+        let text = text(&sample_of_stalls());
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[1], "writes that waited for stalls in all longest");
+        assert_eq!(lines[2], "lock 3 250.000 ms 120.000 ms");
+        assert_eq!(lines[3], "device 1,200 2000.500 ms 0.000 ms");
+        assert!(!text.contains("brake") && !text.contains("write stalls"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::region_map::{self, Canvas};
 use crate::seen::Seen;
 use crate::store::{KeyArgs, StoreArgs};
 use cantle::Stats;
-use cantle::stats::KeyspaceStats;
+use cantle::stats::{KeyspaceStats, WriteStalls};
 use clap::Args;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -159,6 +159,7 @@ fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> Strin
             delayed.as_secs_f64() * 1e3,
             stats.write_longest.as_secs_f64() * 1e3,
         );
+        text += &new_stalls(&then.write_stalls, &stats.write_stalls);
     }
     if let Some(reason) = &stats.read_only {
         let _ = writeln!(text, "read-only: {reason}");
@@ -191,6 +192,19 @@ fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> Strin
     text
 }
 
+/// The stalls of writes since the last look by their cause, if there were any.
+fn new_stalls(then: &WriteStalls, now: &WriteStalls) -> String {
+    let causes = |of: &WriteStalls| {
+        [("brake", of.brake), ("lock", of.lock), ("allocation", of.allocation), ("device", of.device)]
+    };
+    let new = causes(now).into_iter().zip(causes(then)).filter_map(|((cause, now), (_, then))| {
+        let stalls = now.count.saturating_sub(then.count);
+        (stalls > 0).then(|| format!("   {cause} {}", human_count(stalls)))
+    });
+    let new: String = new.collect();
+    if new.is_empty() { new } else { format!("stalls of writes{new}\n") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +227,11 @@ mod tests {
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(cells[..4], ["flights", "500", "15", "0"], "{second}");
         assert!(second.contains("block cache 75 % of 100 blocks"), "{second}");
+        assert!(!second.contains("stalls"), "{second}");
+        now.write_stalls.lock.count = 2;
+        (then.write_stalls.device.count, now.write_stalls.device.count) = (5, 6);
+        let third = summary("/data/store", &now, Some((&then, Duration::from_secs(2))));
+        assert!(third.contains("\nstalls of writes   lock 2   device 1\n"), "{third}");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! whose store may have a disk that hangs.
 
 use crate::sync::Mutex;
+use crate::sync::waits::{self, Cause};
 
 /// Percent of the regions' part that a load leaves free if it displaces no region: a region that is
 /// written to grows until it is copied.
@@ -153,7 +154,7 @@ impl Residents {
     pub(crate) fn evict_if_crowded(&self, usage: &impl Usage) {
         let excess = usage.excess();
         if excess > 0 && excess > EXCESS_BYTES_MAX.min(usage.limit() / EXCESS_FRACTION) {
-            self.evict(usage);
+            waits::timed(Cause::Allocation, || self.evict(usage));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::chunk::chunk::{Active, Chunk, ChunkWriter};
 use crate::chunk::context::Context;
 use crate::chunk::edit::ChunkEdit;
 use crate::chunk::munk::Full;
-use crate::files::Promise;
+use crate::files::{Promise, StoreFile};
 use crate::format::bounds::encode_bounds;
 use crate::format::header::HEADER_BYTES;
 use crate::layout::{Op, Stamp};
@@ -16,6 +16,7 @@ use crate::log::segment::Segment;
 use crate::mvcc::CommitCell;
 use crate::records::encode_record;
 use crate::run::run::{Dropped, Run, Source};
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, atomic::Ordering::Relaxed};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
@@ -268,9 +269,11 @@ impl Chunks {
             return Ok(());
         }
         let context = &self.context;
-        let segment = context.substrate.create_log(context, |file| {
+        let publish = |file: &StoreFile| {
             context.publish(&ChunkEdit::Log { chunk: chunk.id, file: file.id, epoch: file.epoch })
-        })?;
+        };
+        let create = || context.substrate.create_log(context, publish);
+        let segment = waits::timed(Cause::Allocation, create)?;
         let before = chunk.funk.load_full();
         let mut funk = (*before).clone();
         let file = Run {

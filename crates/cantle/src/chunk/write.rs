@@ -20,6 +20,7 @@ use crate::log::op::record::Link;
 use crate::log::segment::Segment;
 use crate::mvcc::{CommitCell, KeySpan};
 use crate::records::record_bytes_max;
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, atomic::Ordering::Acquire};
 use crate::types::bounds::Bounds;
 use crate::types::durability::Durability;
@@ -137,7 +138,8 @@ impl<'a> Write<'a> {
     }
 
     fn lock_chunk(&mut self, chunk: Arc<Chunk>, ops: Ops) -> Result<bool> {
-        let mut guard = Mutex::lock_arc(&chunk.writer);
+        let lock = || waits::timed(Cause::Lock, || Mutex::lock_arc(&chunk.writer));
+        let mut guard = Mutex::try_lock_arc(&chunk.writer).unwrap_or_else(lock);
         let retired = guard.retired;
         canary!(RETIRED_CHUNK_WRITTEN => let retired = false);
         if retired {
@@ -334,7 +336,7 @@ impl PreparedWrite for Write<'_> {
         // First, as other threads go on writing, and the copy must catch up with them. The work
         // below may sleep.
         if let Some(cleaning) = self.cleaning.take() {
-            self.chunks.clean(cleaning);
+            waits::timed(Cause::Allocation, || self.chunks.clean(cleaning));
         }
         for WrittenChunk { chunk, ops, places, version, segment } in self.written.drain(..) {
             let Some(segment) = segment else {

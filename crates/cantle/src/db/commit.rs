@@ -8,6 +8,7 @@ use crate::journal::{Lsn, Reservation, Uncommitted};
 use crate::layout::{Op, PreparedWrite, Stamp};
 use crate::mvcc::{Announced, CommitCell, KeySpan};
 use crate::substrate::Substrate;
+use crate::sync::waits::{self, Cause};
 use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
 use std::borrow::Cow;
@@ -143,7 +144,8 @@ impl Store {
             enqueued.map(Some).map_err(Uncommitted::Surely)
         } else {
             canary!(COMMIT_LEFT_OUT => return Ok(None));
-            journal.commit(reservation, stamp.batch, stamp.version).map(|()| None)
+            let commit = || journal.commit(reservation, stamp.batch, stamp.version);
+            waits::timed(Cause::Device, commit).map(|()| None)
         }
     }
 
@@ -155,7 +157,9 @@ impl Store {
         }
         // A checkpoint makes a write durable that the journal does not record.
         match durability {
-            Some(wanted) if wanted > substrate.durability => substrate.checkpoint(),
+            Some(wanted) if wanted > substrate.durability => {
+                waits::timed(Cause::Device, || substrate.checkpoint())
+            }
             _ => Ok(()),
         }
     }

@@ -31,6 +31,9 @@ pub(crate) mod recovery_plan;
 mod replay;
 mod runtime;
 mod snapshot;
+mod stalls;
+#[cfg(test)]
+mod stalls_tests;
 mod stats;
 pub(crate) mod store;
 mod transaction;
@@ -43,6 +46,7 @@ pub use keyspace::{Keyspace, METADATA_BYTES_MAX};
 pub use options::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use range::Range;
 pub use snapshot::{Snapshot, SnapshotView};
+pub use stalls::{StallStats, WriteStalls};
 pub use stats::Stats;
 pub use transaction::{Transaction, TransactionView};
 

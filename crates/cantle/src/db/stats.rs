@@ -1,5 +1,6 @@
 //! Statistics of a store.
 
+use super::stalls::WriteStalls;
 use crate::budget::MemoryStats;
 use crate::layout::stats::KeyspaceStats;
 use crate::maintenance::MaintenanceStats;
@@ -46,12 +47,17 @@ pub struct Stats {
     pub write_buffer_records: u64,
     /// Number of bytes that drains of the write buffer moved to logs.
     pub write_buffer_bytes: u64,
-    /// Number of times that the brake slowed a writer down because maintenance was behind. Waits for
-    /// locks, for memory and for the device are not counted here: they are part of `write_longest`.
+    /// Number of times that the brake slowed a writer down because maintenance was behind. Other waits
+    /// are in `write_stalls`.
     pub write_delays: u64,
     /// Total time by which the brake slowed writers down.
     pub write_delay_total: Duration,
-    /// Duration of the longest write, whatever it waited for.
+    /// The longest time by which the brake slowed one writer down at once.
+    pub write_delay_longest: Duration,
+    /// Stalls of writes by their cause: waits of a millisecond or longer.
+    pub write_stalls: WriteStalls,
+    /// Duration of the longest write, whatever it waited for. Calls that write only if a value has not
+    /// changed (`update`, `compare_and_swap`) are not measured.
     pub write_longest: Duration,
     /// Number of transactions committed since opening.
     pub transactions_committed: u64,

@@ -4,6 +4,7 @@ use super::Stats;
 use super::activity::Activity;
 use super::keyspace::KeyspaceInner;
 use super::left_behind::{LeftBehind, Uncounted};
+use super::stalls::Stalls;
 use crate::db::Options;
 use crate::layout::stats::KeyspaceStats;
 use crate::layout::{Moment, Upkeep};
@@ -14,6 +15,7 @@ use crate::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, Mutex, RwLock};
 use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
@@ -66,6 +68,7 @@ pub(crate) struct Store {
     pub(super) uncounted: Mutex<Option<Uncounted>>,
     pub(super) open_time: Duration,
     pub(super) write_longest_nanos: AtomicU64,
+    pub(super) stalls: Stalls,
     pub(super) transactions: TransactionCounters,
     pub(super) checkpointing: AtomicBool,
     pub(super) ticks: AtomicU64,
@@ -132,6 +135,8 @@ impl Store {
             write_buffer_bytes: drained.bytes,
             write_delays: substrate.throttle.delays.load(Relaxed),
             write_delay_total: nanos(&substrate.throttle.delayed_nanos),
+            write_delay_longest: nanos(&substrate.throttle.longest_nanos),
+            write_stalls: self.stalls.stats(),
             write_longest: nanos(&self.write_longest_nanos),
             transactions_committed: self.transactions.committed.load(Relaxed),
             transaction_conflicts: self.transactions.conflicts.load(Relaxed),
@@ -208,7 +213,7 @@ impl Store {
     /// Makes the checkpoint that `secure_opening` asked for. Called before a write is journaled.
     pub(super) fn secure_before_write(&self) -> Result<()> {
         if self.unsettled.load(Acquire) {
-            self.substrate.checkpoint()?;
+            waits::timed(Cause::Device, || self.substrate.checkpoint())?;
             self.unsettled.store(false, Release);
         }
         Ok(())

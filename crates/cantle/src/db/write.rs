@@ -6,6 +6,7 @@
 use super::batch::{OwnedOp, WriteBatch, keep_last};
 use super::commit::{Announceable, op_bytes};
 use super::keyspace::KeyspaceInner;
+use super::stalls::Watched;
 use super::store::Store;
 use crate::layout::{Op, ReadSet};
 use crate::maintenance::Call;
@@ -61,10 +62,11 @@ impl Store {
         self.substrate.health.check_writable()
     }
 
-    fn note_duration(&self, elapsed: Duration) {
+    fn note_duration(&self, elapsed: Duration, watched: &Watched<'_>) {
         self.write_longest_nanos.fetch_max(elapsed.as_nanos() as u64, Relaxed);
         if elapsed >= STALL {
-            tracing::warn!(?elapsed, queued = self.substrate.pool.queued(), "a write stalled");
+            let (waited, queued) = (watched.waited(), self.substrate.pool.queued());
+            tracing::warn!(?elapsed, ?waited, queued, "a write stalled");
         }
     }
 
@@ -72,7 +74,7 @@ impl Store {
         let ops = [op];
         let _call = self.begin_call()?;
         self.check_ops(keyspace, &ops)?;
-        let started = now();
+        let (started, watched) = (now(), self.stalls.watch());
         self.brake(&ops)?;
         let frees = ops.iter().all(|op| op.kind != Kind::Put);
         let lsn = self.with_reserve(frees, || {
@@ -80,7 +82,7 @@ impl Store {
             self.commit(&mut [(&mut *prepared, keyspace.id, &ops)], None)
         })?;
         self.acknowledge(lsn, None)?;
-        self.note_duration(started.elapsed());
+        self.note_duration(started.elapsed(), &watched);
         Ok(())
     }
 
@@ -144,7 +146,7 @@ impl Store {
         since: Option<u64>,
         durability: Option<Durability>,
     ) -> Result<()> {
-        let started = now();
+        let (started, watched) = (now(), self.stalls.watch());
         let _call = self.begin_call()?;
         // All writers take locks in this order.
         parts.sort_by_key(|part| part.keyspace.id);
@@ -193,7 +195,7 @@ impl Store {
             self.commit(&mut writes, durability)
         })?;
         self.acknowledge(lsn, durability).map_err(|error| self.not_durable(error))?;
-        self.note_duration(started.elapsed());
+        self.note_duration(started.elapsed(), &watched);
         Ok(())
     }
 
@@ -224,6 +226,7 @@ impl Store {
         if self.get(keyspace, key, u64::MAX)?.as_deref() != expected {
             return Ok(false);
         }
+        let _watched = self.stalls.watch();
         let done = self.write_if(keyspace, &ops, |current| current == expected)?;
         let Some(lsn) = done else { return Ok(false) };
         self.acknowledge(lsn, None).map(|()| true)
@@ -265,6 +268,7 @@ impl Store {
             // Begun after `change`, which may take any time: closing waits for calls.
             let _call = self.begin_call()?;
             self.check_ops(keyspace, &ops)?;
+            let _watched = self.stalls.watch();
             // If the key still has the value that `change` was given, the outcome is as if all had
             // happened now. Otherwise `change` runs again.
             let done = self.write_if(keyspace, &ops, |current| current == old.as_deref())?;

@@ -2,6 +2,7 @@
 
 use crate::format::header::FileHeader;
 use crate::sync::Arc;
+use crate::sync::waits::{self, Cause};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::VfsFile;
 use std::path::PathBuf;
@@ -48,10 +49,12 @@ impl Active {
             return Ok(());
         }
         let mut allocated = needed.next_multiple_of(step_bytes());
-        let done = self.file.allocate(allocated).or_else(|_| {
-            // On a full disk, `needed` bytes may still be free.
-            allocated = needed;
-            self.file.allocate(allocated)
+        let done = waits::timed(Cause::Allocation, || {
+            self.file.allocate(allocated).or_else(|_| {
+                // On a full disk, `needed` bytes may still be free.
+                allocated = needed;
+                self.file.allocate(allocated)
+            })
         });
         match done {
             Ok(()) => {}

@@ -5,6 +5,7 @@ use super::writer::{Inner, Journal, Lsn, STEP_BYTES};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
+use crate::sync::waits::{self, Cause};
 use crate::types::error::{Attempt, Error, Result};
 use std::time::Duration;
 
@@ -21,7 +22,14 @@ impl Journal {
     /// enqueued by then. It first waits a moment for the writers of the last group, in case they
     /// write again at once.
     pub fn wait(&self, lsn: Lsn) -> Result<()> {
-        let mut inner = self.inner.lock();
+        let inner = waits::lock(&self.inner);
+        if inner.durable >= lsn {
+            return Ok(());
+        }
+        waits::timed(Cause::Device, || self.wait_from(inner, lsn))
+    }
+
+    fn wait_from<'a>(&'a self, mut inner: MutexGuard<'a, Inner>, lsn: Lsn) -> Result<()> {
         loop {
             if inner.durable >= lsn {
                 return Ok(());

@@ -6,6 +6,7 @@ use crate::files::Files;
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
 use crate::records::{encode_record, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
@@ -83,12 +84,12 @@ impl Journal {
         let limit = self.record_bytes_max;
         check_record("a write", payload_bytes, limit)?;
         let bytes = record_bytes_max(payload_bytes) as u64;
-        let mut inner = self.inner.lock();
+        let mut inner = waits::lock(&self.inner);
         if let Some(error) = &inner.failed {
             return Err(error.clone());
         }
         if inner.active.is_none() {
-            inner.active = Some(self.create()?);
+            inner.active = Some(waits::timed(Cause::Allocation, || self.create())?);
         }
         let waiting = inner.buffer.len() as u64 + inner.reserved_bytes;
         let Some(active) = &mut inner.active else { return Err(Error::Closed) };
@@ -152,7 +153,7 @@ impl Journal {
         version: u64,
         ops: impl ExactSizeIterator<Item = (u32, Kind, &'a [u8], &'a [u8])>,
     ) -> Result<Lsn> {
-        let mut inner = self.inner.lock();
+        let mut inner = waits::lock(&self.inner);
         drop_reservation(reservation, &mut inner);
         if let Some(error) = &inner.failed {
             return Err(error.clone());

@@ -22,7 +22,7 @@ use crate::log::index::memory_part::RecordPtr;
 use crate::log::op::record::{Link, LogOp, LogRecord, Revoke};
 use crate::log::segment::Segment;
 use crate::records::encode_record;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, waits};
 use crate::types::entry::Kind;
 use crate::types::error::{Error, Result};
 
@@ -74,7 +74,7 @@ impl SharedLog {
         (version, batch): (u64, u64),
         ops: &[Operation<'_>],
     ) -> Result<Appended> {
-        let end = &mut *self.end.lock();
+        let end = &mut *waits::lock(&self.end);
         let base_version = self.header()?.base_version;
         let (mut link, mut payload, mut records, mut check) = (end.link, Vec::new(), Vec::new(), None);
         for (index, &(kind, key, value)) in ops.iter().enumerate() {

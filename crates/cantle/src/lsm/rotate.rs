@@ -13,7 +13,7 @@ use crate::maintenance::Class;
 use crate::manifest;
 use crate::run::run::{Run, Source};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, thread, waits};
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
 use std::time::Duration;
@@ -97,7 +97,7 @@ impl<S: Shape> Lsm<S> {
         }
         if fill >= Fill::Full && self.rotation.rotate(&active) {
             self.submit_seal();
-        } else if may_create && self.rotation.changes.lock().spare.is_none() {
+        } else if may_create && waits::lock(&self.rotation.changes).spare.is_none() {
             self.submit_spare();
         }
     }

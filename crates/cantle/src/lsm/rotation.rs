@@ -16,6 +16,7 @@
 //! Thread safety: everything may be called from any thread.
 
 use super::generation::{Entered, Generation};
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, ArcSwap, Mutex};
 use crate::types::error::{Error, Result};
 
@@ -69,7 +70,7 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
     fn make_active(&self, create: impl Fn() -> Result<L>) -> Result<()> {
         while self.view.load().active().is_none() {
             self.make_spare(&create)?;
-            let mut changes = self.changes.lock();
+            let mut changes = waits::lock(&self.changes);
             if changes.retired {
                 return Err(Error::NoKeyspace("(dropped)".into()));
             }
@@ -85,9 +86,9 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
     /// Makes sure that there is a spare generation. Only here logs are created, one at a time, so
     /// that the manifest has them in the order in which they become active.
     pub fn make_spare(&self, create: impl Fn() -> Result<L>) -> Result<()> {
-        let _creating = self.creating.lock();
+        let _creating = waits::lock(&self.creating);
         {
-            let changes = self.changes.lock();
+            let changes = waits::lock(&self.changes);
             if changes.retired {
                 return Err(Error::NoKeyspace("(dropped)".into()));
             }
@@ -95,15 +96,15 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
                 return Ok(());
             }
         }
-        let spare = Arc::new(Generation::new(create()?));
-        self.changes.lock().spare = Some(spare);
+        let spare = Arc::new(Generation::new(waits::timed(Cause::Allocation, create)?));
+        waits::lock(&self.changes).spare = Some(spare);
         Ok(())
     }
 
     /// Puts the spare generation in the place of `full`; false if that is not active any more, or
     /// if there is no spare one.
     pub fn rotate(&self, full: &Arc<Generation<L>>) -> bool {
-        let mut changes = self.changes.lock();
+        let mut changes = waits::lock(&self.changes);
         let spare = if self.is_active(full) { changes.spare.take() } else { None };
         spare.map(|spare| self.replace_active(&mut changes, Some(spare))).is_some()
     }

@@ -12,6 +12,7 @@
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::thread;
+use crate::sync::waits::{self, Cause};
 use std::time::Duration;
 
 /// The longest delay of a write of up to a MiB, and of each further MiB: 20 ms, a fifth of the
@@ -28,6 +29,8 @@ pub struct Throttle {
     owed_nanos: AtomicU64,
     pub delays: AtomicU64,
     pub delayed_nanos: AtomicU64,
+    /// The longest delay of one write.
+    pub longest_nanos: AtomicU64,
 }
 
 impl Default for Throttle {
@@ -37,6 +40,7 @@ impl Default for Throttle {
             owed_nanos: AtomicU64::new(0),
             delays: AtomicU64::new(0),
             delayed_nanos: AtomicU64::new(0),
+            longest_nanos: AtomicU64::new(0),
         }
     }
 }
@@ -78,7 +82,8 @@ impl Throttle {
         }
         self.delays.fetch_add(1, Relaxed);
         self.delayed_nanos.fetch_add(delay, Relaxed);
-        thread::sleep(Duration::from_nanos(delay));
+        self.longest_nanos.fetch_max(delay, Relaxed);
+        waits::timed(Cause::Brake, || thread::sleep(Duration::from_nanos(delay)));
     }
 
     /// Adds `nanos` to the debt and returns the part that this thread sleeps: 0 while the debt is

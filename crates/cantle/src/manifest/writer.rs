@@ -7,6 +7,7 @@ use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
 use crate::records::encode_record;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{OpenMode, VfsFile};
@@ -152,8 +153,8 @@ impl Manifest {
 
     /// Appends edits as one record: after the death of the process all of them are there or none.
     pub fn append(&self, edits: &[Edit]) -> Result<()> {
-        let mut inner = self.inner.lock();
-        self.noting_doubt(&mut inner, edits)?;
+        let mut inner = waits::lock(&self.inner);
+        waits::timed(Cause::Device, || self.noting_doubt(&mut inner, edits))?;
         self.bytes.store(inner.len, Relaxed);
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! Thread safety: everything may be called from any thread.
 
 use crate::filter::bloom;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, waits};
 use crate::types::order::KeyOrder;
 
 /// Number of stripes. With 256, one in 256 pairs of concurrent single-key writes shares a stripe,
@@ -42,12 +42,12 @@ impl KeyLocks {
         let mut stripes: Vec<usize> = keys.map(|key| self.stripe(order, key)).collect();
         stripes.sort_unstable();
         stripes.dedup();
-        HeldKeys(stripes.into_iter().map(|stripe| self.stripes[stripe].lock()).collect())
+        HeldKeys(stripes.into_iter().map(|stripe| waits::lock(&self.stripes[stripe])).collect())
     }
 
     /// Locks every key.
     pub fn lock_all(&self) -> HeldKeys<'_> {
-        HeldKeys(self.stripes.iter().map(|stripe| stripe.lock()).collect())
+        HeldKeys(self.stripes.iter().map(waits::lock).collect())
     }
 
     fn stripe(&self, order: &KeyOrder, key: &[u8]) -> usize {

@@ -27,6 +27,7 @@ use crate::manifest::Manifest;
 use crate::mvcc::{Batches, Mvcc, Recovery, Unjournaled};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicI64;
+use crate::sync::waits::{self, Cause};
 use crate::table::Tables;
 use crate::types::durability::Durability;
 use crate::types::error::Result;
@@ -84,7 +85,7 @@ impl Substrate {
     pub fn freeing<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         match self.reserve.with(&mut run) {
             Err(error) if error.is_no_space() && self.files.held_bytes() > 0 => {
-                self.checkpoint()?;
+                waits::timed(Cause::Allocation, || self.checkpoint())?;
                 run()
             }
             done => done,

@@ -22,6 +22,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use crate::sync::time::now;
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, Mutex, thread};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::OpenMode;
@@ -157,6 +158,12 @@ impl Reserve {
         tight.then(|| self.pauses.begin())
     }
 
+    /// Pauses puts until the result is dropped.
+    #[cfg(test)]
+    pub fn pause_puts_for_test(&self) -> PutPause {
+        self.pauses.begin()
+    }
+
     /// True if puts wait for rebalances.
     pub fn are_puts_paused(&self) -> bool {
         self.pauses.newest().is_some()
@@ -166,12 +173,14 @@ impl Reserve {
     pub fn wait_while_puts_are_paused(&self) {
         let Some(first) = self.pauses.newest() else { return };
         let started = now();
-        while self.are_puts_paused() {
-            if started.elapsed() > JAM_MAX {
-                return self.pauses.waive(first);
+        waits::timed(Cause::Brake, || {
+            while self.are_puts_paused() {
+                if started.elapsed() > JAM_MAX {
+                    return self.pauses.waive(first);
+                }
+                thread::sleep(JAM_STEP);
             }
-            thread::sleep(JAM_STEP);
-        }
+        });
     }
 
     /// Runs an operation that frees space. On a full disk it releases one share of the reserve

@@ -12,6 +12,7 @@ pub mod random;
 pub mod std_lock;
 pub mod thread;
 pub mod time;
+pub mod waits;
 
 pub use arc_swap::ArcSwap;
 #[cfg(miri)]

@@ -22,6 +22,24 @@ pub mod time {
     }
 }
 
+/// No wait is measured.
+pub mod waits {
+    use super::{Mutex, MutexGuard};
+
+    pub enum Cause {
+        Allocation,
+        Device,
+    }
+
+    pub fn timed<T>(_: Cause, act: impl FnOnce() -> T) -> T {
+        act()
+    }
+
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock()
+    }
+}
+
 pub mod counter {
     /// The counts are not used.
     #[derive(Debug, Default)]

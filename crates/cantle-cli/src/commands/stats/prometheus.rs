@@ -51,6 +51,14 @@ const STORE: &[Metric] = &[
     ),
     ("write_delays", "write_delays_total", "Times a write was slowed down, as maintenance was behind."),
     ("write_delay_total", "write_delay_seconds_total", "Time that writes were slowed down."),
+    ("write_delay_longest", "write_delay_longest_seconds", "The longest time that a write was slowed down."),
+    (
+        "write_stalls_*_count",
+        "write_stalls_total",
+        "Writes that waited a millisecond or longer, by the cause.",
+    ),
+    ("write_stalls_*_total", "write_stall_seconds_total", "Time of those waits, by their cause."),
+    ("write_stalls_*_longest", "write_stall_longest_seconds", "The longest of those waits, by the cause."),
     ("write_longest", "write_longest_seconds", "Duration of the longest write since opening."),
     ("transactions_committed", "transactions_committed_total", "Transactions committed since opening."),
     (
@@ -193,6 +201,7 @@ fn add(
     let label = match name.as_str() {
         name if name.contains("memory_account") => "account",
         name if name.contains("maintenance_class") => "class",
+        name if name.contains("write_stall") => "cause",
         name if name.contains("keyspace_level_") => "level",
         _ => "source",
     };
@@ -228,6 +237,11 @@ pub(super) fn is_gauge(name: &str) -> bool {
     metric_name(name).is_some_and(|metric| !metric.ends_with("_total"))
 }
 
+/// True if the figure is of a cause of stalls.
+pub(super) fn is_of_stalls(name: &str) -> bool {
+    metric_name(name).is_some_and(|metric| metric.starts_with("write_stall"))
+}
+
 /// True if the figure is of an account of the memory budget.
 pub(super) fn is_of_account(name: &str) -> bool {
     metric_name(name).is_some_and(|metric| metric.starts_with("memory_account"))
@@ -248,7 +262,7 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{sample, sample_of_levels};
+    use super::super::tests::{sample, sample_of_levels, sample_of_stalls};
     use super::*;
 
     #[test]
@@ -307,6 +321,20 @@ cantle_keyspace_get_seconds_total{keyspace="a\"b",source="table"} 0
         assert!(text.contains("cantle_keyspace_level_guards{keyspace=\"k\",level=\"2\"} 1500\n"), "{text}");
         let written = "cantle_keyspace_level_table_written_bytes_total{keyspace=\"k\",level=\"1\"} 1100000\n";
         assert!(text.contains(written) && !text.contains("Undocumented"), "{text}");
+    }
+
+    #[test]
+    fn causes_of_stalls_are_labels() {
+        let text = text(&sample_of_stalls());
+        for line in [
+            "cantle_write_stalls_total{cause=\"lock\"} 3\n",
+            "cantle_write_stall_seconds_total{cause=\"lock\"} 0.25\n",
+            "cantle_write_stall_longest_seconds{cause=\"device\"} 0\n",
+            "# TYPE cantle_write_stalls_total counter\n",
+            "# TYPE cantle_write_stall_longest_seconds gauge\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::waits::{self, Cause};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
@@ -253,7 +254,7 @@ impl Chunks {
         let munk = chunk.munk.load();
         let Some(munk) = &*munk else { return };
         if munk.room() < keys || munk.is_tangled() {
-            self.sort_munk(chunk, munk, keys);
+            waits::timed(Cause::Allocation, || self.sort_munk(chunk, munk, keys));
         }
     }
 

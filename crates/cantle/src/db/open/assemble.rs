@@ -8,6 +8,7 @@ use crate::db::Options;
 use crate::db::activity::Activity;
 use crate::db::left_behind::LeftBehind;
 use crate::db::runtime::Runtime;
+use crate::db::stalls::Stalls;
 use crate::db::store::{DEFAULT_KEYSPACE, Store, TransactionCounters};
 use crate::files::Files;
 use crate::journal::Journal;
@@ -155,6 +156,7 @@ pub(super) fn assemble(
         uncounted: Mutex::new(uncounted),
         open_time: started.elapsed(),
         write_longest_nanos: AtomicU64::new(0),
+        stalls: Stalls::default(),
         transactions: TransactionCounters::default(),
         checkpointing: AtomicBool::new(false),
         ticks: AtomicU64::new(0),

@@ -40,6 +40,7 @@ use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, Mutex, RwLock};
 use crate::types::error::{Attempt, Error, Result};
 
@@ -117,7 +118,7 @@ impl Tail {
             self.waiting.write().push(bytes, records, offset);
             return Ok(());
         }
-        let _writing = self.writing.lock();
+        let _writing = waits::lock(&self.writing);
         let write_buffer = write_buffer
             .filter(|write_buffer| write_buffer.is_sound() && bytes.len() <= write_buffer.append_bytes_max());
         let waits = |waiting: &mut Waiting| write_buffer.is_some() && waiting.push(bytes, records, offset);
@@ -175,7 +176,7 @@ impl Tail {
     /// Writes all waiting bytes to the file; if they wait in memory, only those before `len`, the
     /// end of the log.
     pub fn drain(&self, len: u64) -> Result<()> {
-        let _writing = self.writing.lock();
+        let _writing = waits::lock(&self.writing);
         self.drain_to(len)
     }
 
@@ -193,7 +194,7 @@ impl Tail {
 
     /// Writes bytes that do not wait at `offset`, after everything that was drained.
     pub fn write_behind(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let _writing = self.writing.lock();
+        let _writing = waits::lock(&self.writing);
         self.write(bytes, offset, false)?;
         self.set_base(offset + bytes.len() as u64);
         Ok(())
@@ -268,7 +269,7 @@ impl Tail {
         // Opened first: an append that cannot open the file leaves nothing to truncate.
         let _open = self.file.handle()?;
         self.touched.fetch_max(offset + bytes.len() as u64, Relaxed);
-        self.file.write_at(bytes, offset)?;
+        waits::timed(Cause::Device, || self.file.write_at(bytes, offset))?;
         if let Some((memory, end)) = self.recent.as_ref().filter(|_| stays) {
             memory.recent.keep(end, offset, bytes, memory.recent_limit_bytes());
         }

@@ -67,6 +67,7 @@ use crate::files::Files;
 use crate::files::space::PLENTY_BYTES;
 use crate::log::LogMemory;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, Mutex};
 use crate::types::error::{Attempt, Error, Result};
 use crate::vfs::{Backing, MappedPiece, OpenMode, VfsFile};
@@ -312,7 +313,7 @@ impl WriteBuffer {
         if let Some(slot) = self.free.lock().pop() {
             return Some(slot);
         }
-        self.grow()?;
+        waits::timed(Cause::Allocation, || self.grow())?;
         self.free.lock().pop()
     }
 
