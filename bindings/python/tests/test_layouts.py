@@ -42,6 +42,7 @@ def test_statistics_and_ranges_show_levels_of_guards(tmp_path):
         assert (logs["level"], logs["tables"]) == (0, 0) and len(guards) > 1
         assert [guard["level"] for guard in guards] == sorted(guard["level"] for guard in guards)
         assert all(guard["read_debt"] >= 0 for guard in guards)
+        assert all(guard["tables_max"] == 3 for guard in guards) and logs["tables_max"] == 0
 
 
 def test_an_option_of_another_layout_and_a_value_out_of_range_are_told(tmp_path):

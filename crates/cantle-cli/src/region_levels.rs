@@ -16,6 +16,8 @@ struct Line {
     bytes: u64,
     /// Tables of the region that has fewest and of the one that has most.
     tables: (u32, u32),
+    /// The same of the tables that they may have.
+    limits: (u32, u32),
     read_debt: u64,
 }
 
@@ -32,15 +34,15 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
     let largest = all().map(|line| line.bytes).max().unwrap_or(0).max(1);
     let label_width = all().map(|line| line.label.chars().count()).max().unwrap_or(0).max(8);
     let label_width = label_width.min(canvas.width / 2).min(48);
-    // The figures and the gaps take 35 columns beside the label and the bar.
-    let bar_width = canvas.width.saturating_sub(label_width + 35).clamp(BAR_COLUMNS_MIN, BAR_COLUMNS_MAX);
+    // The figures and the gaps take 46 columns beside the label and the bar.
+    let bar_width = canvas.width.saturating_sub(label_width + 46).clamp(BAR_COLUMNS_MIN, BAR_COLUMNS_MAX);
 
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{:label_width$}  {:bar_width$}  {:>9}  {:>9}  {:>9}",
-        "from key", "size █", "size", "tables", "read debt"
+        "{:label_width$}  {:bar_width$}  {:>9}  {:>9}  {:>9}  {:>9}",
+        "from key", "size █", "size", "tables", "may have", "read debt"
     );
     for (level, lines) in levels.iter().zip(&drawn) {
         let _ = writeln!(text, "{}", fit(&heading(level, canvas.noun), canvas.width));
@@ -48,17 +50,19 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
             let bar = (line.bytes as f64 / largest as f64 * bar_width as f64).round() as usize;
             // Anything that is there shows.
             let bar = bar.max(usize::from(line.bytes > 0)).min(bar_width);
-            let tables = match line.tables {
-                (fewest, most) if fewest == most => most.to_string(),
-                (fewest, most) => format!("{fewest}–{most}"),
+            let range = |ends: (u32, u32)| match ends {
+                (least, most) if least == most => most.to_string(),
+                (least, most) => format!("{least}–{most}"),
             };
             let _ = writeln!(
                 text,
-                "{:label_width$}  {}{:blank$}  {:>9}  {tables:>9}  {:>9}",
+                "{:label_width$}  {}{:blank$}  {:>9}  {:>9}  {:>9}  {:>9}",
                 fit(&line.label, label_width),
                 paint(canvas, TABLE_COLOR, &"█".repeat(bar)),
                 "",
                 human_bytes(line.bytes),
+                range(line.tables),
+                range(line.limits),
                 human_count(line.read_debt),
                 blank = bar_width - bar,
             );
@@ -104,11 +108,15 @@ fn group(level: &[RegionInfo], lines: usize, show: &impl Fn(&[u8]) -> String) ->
     (0..lines)
         .map(|line| {
             let part = part(line);
-            let tables = || part.iter().map(|region| region.tables);
+            let ends = |of: fn(&RegionInfo) -> u32| {
+                let values = || part.iter().map(of);
+                (values().min().unwrap_or(0), values().max().unwrap_or(0))
+            };
             Line {
                 label: label(part.first().map_or(&[], |region| &region.start[..]), part.len(), show),
                 bytes: part.iter().map(|region| region.table_bytes).sum(),
-                tables: (tables().min().unwrap_or(0), tables().max().unwrap_or(0)),
+                tables: ends(|region| region.tables),
+                limits: ends(|region| region.tables_max),
                 read_debt: part.iter().map(|region| region.read_debt).sum(),
             }
         })
@@ -148,6 +156,7 @@ mod tests {
         let mut region = RegionInfo::default();
         (region.level, region.start) = (level, start.into());
         (region.tables, region.table_bytes, region.read_debt) = (tables, table_bytes, read_debt);
+        region.tables_max = 6 + tables % 2;
         region
     }
 
@@ -178,9 +187,9 @@ mod tests {
         );
         let cells = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
         assert_eq!(cells(&lines[0])[..2], ["from", "key"]);
-        assert_eq!(cells(&lines[3])[2..], ["4.0", "MB", "5", "1,200"]);
-        assert_eq!(cells(&lines[6]), ["m", "0", "B", "0", "0"]);
-        assert_eq!(cells(&lines[7])[2..], ["2.0", "MB", "2", "7"]);
+        assert_eq!(cells(&lines[3])[2..], ["4.0", "MB", "5", "7", "1,200"]);
+        assert_eq!(cells(&lines[6]), ["m", "0", "B", "0", "6", "0"]);
+        assert_eq!(cells(&lines[7])[2..], ["2.0", "MB", "2", "6", "7"]);
         let bar = |line: &str| line.matches('█').count();
         assert_eq!(
             (bar(&lines[3]), bar(&lines[7])),
@@ -215,7 +224,8 @@ mod tests {
         // Fewer lines than levels: only the sums are drawn.
         assert_eq!(drawn(&regions, Canvas { lines_max: 0, ..CANVAS }).len(), 6);
         let lines = drawn(&regions, CANVAS);
-        assert!(lines.iter().any(|line| line.contains("×") && line.contains(" 0–6 ")), "{lines:#?}");
+        let shared = |line: &&String| line.contains("×") && line.contains(" 0–6 ") && line.contains(" 6–7 ");
+        assert!(lines.iter().any(|line| shared(&line)), "{lines:#?}");
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub(crate) fn page(
     let kib = |bytes: u64| bytes.div_ceil(1024);
     let column = |of: fn(&RegionInfo) -> u64| regions.iter().map(of).collect::<Vec<_>>();
     let kibs = |of: fn(&RegionInfo) -> u64| regions.iter().map(|region| kib(of(region))).collect::<Vec<_>>();
+    // Chunks have no limits, and keep the page small without a column of zeros.
+    let has_limits = regions.iter().any(|region| region.tables_max > 0);
+    let limits = if has_limits { column(|region| region.tables_max.into()) } else { Vec::new() };
     let data = json!({
         "count": regions.len(),
         "noun": layout.regions(),
@@ -57,6 +60,7 @@ pub(crate) fn page(
         "log": kibs(|region| region.log_bytes),
         "garbage": kibs(|region| region.garbage_bytes),
         "tables": column(|region| region.tables.into()),
+        "limit": limits,
         "segments": column(|region| region.segments.into()),
         "memory": kibs(|region| region.resident_bytes),
         "heat": column(|region| region.heat.round() as u64),
@@ -154,14 +158,16 @@ mod tests {
     #[test]
     fn a_page_has_the_levels_and_the_read_debt_of_ten_thousand_guards() {
         let mut regions = regions(10_000);
-        regions.iter_mut().enumerate().for_each(|(number, region)| region.level = 1 + (number > 100) as u32);
+        for (number, region) in regions.iter_mut().enumerate() {
+            (region.level, region.tables_max) = (1 + (number > 100) as u32, number as u32 % 13);
+        }
         let show = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
         let page = page("t", "a", LayoutKind::Flsm, &regions, show);
         let data = page.lines().find_map(|line| line.strip_prefix("const data = ")).unwrap();
         let data: serde_json::Value = serde_json::from_str(data.trim_end_matches(';')).unwrap();
         assert_eq!((&data["noun"], &data["count"]), (&"guards".into(), &10_000.into()));
         assert_eq!((&data["level"][100], &data["level"][101]), (&1.into(), &2.into()));
-        assert_eq!(data["debt"][9_999], 9_999);
+        assert_eq!((&data["debt"][9_999], &data["limit"][9_999]), (&9_999.into(), &(9_999 % 13).into()));
     }
 
     #[test]

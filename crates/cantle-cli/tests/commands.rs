@@ -268,6 +268,7 @@ fn ranges_for_machines_begin_with_keys_as_text_and_in_hexadecimal() {
                 "log_bytes",
                 "garbage_bytes",
                 "tables",
+                "tables_max",
                 "segments",
                 "resident_bytes",
                 "heat",

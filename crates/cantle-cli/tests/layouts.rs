@@ -76,10 +76,11 @@ fn levels_are_drawn_with_their_guards_in_as_many_lines_as_asked_for() {
     assert_eq!((&logs["level"], &logs["tables"]), (&0.into(), &0.into()));
     assert!(guards.len() > 1 && guards.iter().all(|guard| guard["level"].as_u64() >= Some(1)), "{guards:?}");
     assert!(guards.iter().all(|guard| guard["read_debt"].is_u64()), "{guards:?}");
+    assert!(guards.iter().all(|guard| guard["tables_max"].as_u64() >= Some(1)), "{guards:?}");
     let levels = 1 + guards.last().unwrap()["level"].as_u64().unwrap() as usize;
 
     let map = place.run(&["inspect", "s", "--lines", "1000"]).text();
-    for told in ["from key", "tables", "read debt", "level 0: ", "level 1: ", " guards in "] {
+    for told in ["from key", "tables", "may have", "read debt", "level 0: ", "level 1: ", " guards in "] {
         assert!(map.contains(told), "{told}: {map}");
     }
     for guard in &guards[1..] {

@@ -1,6 +1,6 @@
 //! The layout's entry in the list of layouts.
 
-use super::levels::{Guard, Levels};
+use super::levels::Levels;
 use super::tally::RUNS_MOST;
 use crate::layout::Layout;
 use crate::layout::factory::{LayoutFactory, OpenKeyspace};
@@ -11,7 +11,7 @@ use crate::lsm::hashed::HashedGuards;
 use crate::lsm::keyspace::{Counters, Limits, Lsm};
 use crate::lsm::layout::Named;
 use crate::lsm::maintain::GENERATIONS;
-use crate::lsm::shape::Rules;
+use crate::lsm::shape::{Rules, Shape};
 use crate::lsm::state::{Edit, GroupRecord, State};
 use crate::manifest::LayoutState;
 use crate::sync::Arc;
@@ -87,8 +87,7 @@ impl Named for Levels {
         let view = lsm.view();
         let counters = lsm.counters.peek();
         let rules = lsm.limits.load().rules;
-        let limit = |guard: &Arc<Guard>| guard.runs_max(&rules) as u64;
-        let mut limits: Vec<u64> = view.shape.guards().map(limit).collect();
+        let mut limits: Vec<u64> = view.shape.runs_max(&rules).map(|limit| limit as u64).collect();
         limits.sort_unstable();
         let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
         stats.of_layout = LayoutStats::Flsm(FlsmStats {

@@ -52,6 +52,10 @@ impl Shape for Levels {
         })
     }
 
+    fn runs_max(&self, rules: &Rules) -> impl Iterator<Item = usize> {
+        self.guards().map(|guard| guard.runs_max(rules))
+    }
+
     /// Each run beside the first costs a seek [`RUN_COST`] entries.
     fn owe(&self, order: &KeyOrder, key: Option<&[u8]>, entries: u64) {
         for level in &self.levels {

@@ -4,7 +4,7 @@ use super::levels::Levels;
 use super::tests::{all, guards, key, lsm_of, open_with, value};
 use crate::KeyspaceOptions;
 use crate::layout::options::FlsmOptions;
-use crate::layout::stats::LayoutStats;
+use crate::layout::stats::{LayoutStats, RegionInfo};
 use crate::lsm::busy::Busy;
 use crate::lsm::keyspace::Lsm;
 use crate::lsm::shape::Shape;
@@ -77,6 +77,15 @@ fn the_tables_of_a_guard_follow_its_reads_and_writes_unless_a_number_is_given() 
     assert!(counts().len() > 4 && counts().iter().all(|&runs| runs >= 5), "{:?}", counts());
     (0..2000).for_each(|number| assert_eq!(keyspace.range(key(number % 100)..).take(1).count(), 1));
     assert!(limits()[0] == 1 && limits()[1] > 5 && limits()[2] <= 12, "{:?}", limits());
+    // `inspect` shows the limit of each guard, beside its tables.
+    let regions = keyspace.regions().unwrap();
+    let shown = |region: &RegionInfo| (region.tables as usize, region.tables_max as usize);
+    let rules = lsm.limits.load().rules;
+    let view = lsm.view();
+    let expected = view.shape.guards().map(|guard| (guard.runs.len(), guard.runs_max(&rules)));
+    assert_eq!(regions[0].tables_max, 0, "level 0 has no guards");
+    assert_eq!(regions[1..].iter().map(shown).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert!(regions.iter().any(|region| region.tables_max == 1));
     lsm.settle_for_test().unwrap();
     assert!(counts()[0] == 1 && counts()[counts().len() - 1] >= 5, "{:?}", counts());
     with(layout().max_sstables_per_guard(5));

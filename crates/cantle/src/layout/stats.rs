@@ -288,6 +288,10 @@ pub struct RegionInfo {
     pub garbage_bytes: u64,
     /// Number of tables.
     pub tables: u32,
+    /// Number of tables that the region may have before maintenance merges some of them: the present
+    /// limit of a guard (`max_sstables_per_guard`, or 1 to 12 by its own reads and writes). 0 in
+    /// regions without such a limit: chunks and level 0.
+    pub tables_max: u32,
     /// Number of log segments.
     pub segments: u32,
     /// Memory of the region's munk in bytes; 0 if the region is not in memory.

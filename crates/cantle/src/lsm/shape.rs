@@ -34,6 +34,8 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn stretch_before(&self, order: &KeyOrder, key: Option<&[u8]>) -> Stretch;
     /// The groups in the order of levels and keys.
     fn groups(&self) -> impl Iterator<Item = Group<'_>>;
+    /// Number of runs that each group may have before some of them are merged, in the same order.
+    fn runs_max(&self, rules: &Rules) -> impl Iterator<Item = usize>;
 
     /// Charges reads of the area of `key` (the first area if that is `None`) with the entries that
     /// they passed over without showing them. Merging the tables there would save that.

@@ -66,7 +66,8 @@ impl<S: Shape> Lsm<S> {
     /// Level 0 as one region, and the groups of each level.
     pub(super) fn region_infos(&self) -> Vec<RegionInfo> {
         let view = self.rotation.view.load_full();
-        let info = |level: u32, start: &[u8], runs: &[Run], read_debt: u64| {
+        let rules = self.limits().rules;
+        let info = |level: u32, start: &[u8], runs: &[Run]| {
             let sizes = RunStack { files: runs.to_vec() }.sizes();
             let unread = runs.iter().filter_map(Run::log).map(|log| log.unread_bytes()).sum::<u64>();
             RegionInfo {
@@ -77,14 +78,15 @@ impl<S: Shape> Lsm<S> {
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
                 segments: runs.iter().filter(|run| matches!(run.source, Source::Log(_))).count() as u32,
-                read_debt,
                 ..RegionInfo::default()
             }
         };
-        let group = |group: Group<'_>| {
-            info(group.level, group.span.start.as_deref().unwrap_or_default(), group.runs, group.debt)
+        let group = |(group, limit): (Group<'_>, usize)| {
+            let info = info(group.level, group.span.start.as_deref().unwrap_or_default(), group.runs);
+            RegionInfo { tables_max: limit as u32, read_debt: group.debt, ..info }
         };
-        std::iter::once(info(0, b"", &view.logs, 0)).chain(view.shape.groups().map(group)).collect()
+        let groups = view.shape.groups().zip(view.shape.runs_max(&rules));
+        std::iter::once(info(0, b"", &view.logs)).chain(groups.map(group)).collect()
     }
 
     /// Counts the bytes of the tables that a merge wrote into each level. `added` has the groups that
