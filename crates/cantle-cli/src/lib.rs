@@ -16,6 +16,7 @@ mod input;
 mod interrupt;
 mod keyfmt;
 mod measure;
+mod merging;
 mod monitored;
 mod output;
 mod progress;

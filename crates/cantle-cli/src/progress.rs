@@ -53,23 +53,35 @@ impl Progress {
     /// As [`at`](Self::at), where what is counted for the rate, `count`, is not what the total is
     /// made of.
     pub(crate) fn set(&mut self, count: u64, done: u64) {
+        // The bar shows its percents itself.
+        let (started, total) = (self.started, self.total.filter(|_| self.bar.is_none()));
+        self.show_at(done, || {
+            let rate = count as f64 / started.elapsed().as_secs_f64().max(0.001);
+            let percent = total.map(|total| done.saturating_mul(100) / total.max(1));
+            let percent = percent.map_or(String::new(), |percent| format!("{percent} %  "));
+            format!("{percent}{}  {}/s", human_count(count), human_count(rate as u64))
+        });
+    }
+
+    /// Shows figures of a step that nobody knows the end of, if it is time to.
+    pub(crate) fn show(&mut self, figures: impl FnOnce() -> String) {
+        self.show_at(0, figures);
+    }
+
+    fn show_at(&mut self, done: u64, figures: impl FnOnce() -> String) {
         let now = Instant::now();
         if now < self.due {
             return;
         }
-        let rate = count as f64 / (now - self.started).as_secs_f64().max(0.001);
-        let figures = format!("{}  {}/s", human_count(count), human_count(rate as u64));
-        match (&self.bar, self.total) {
-            (Some(bar), _) => {
+        match &self.bar {
+            Some(bar) => {
                 self.due = now + BAR_INTERVAL;
                 bar.set_position(done);
-                bar.set_message(figures);
+                bar.set_message(figures());
             }
-            (None, total) => {
+            None => {
                 self.due = now + LINE_INTERVAL;
-                let percent = total.map(|total| done.saturating_mul(100) / total.max(1));
-                let percent = percent.map_or(String::new(), |percent| format!("{percent} %  "));
-                note(format_args!("{}: {percent}{figures}", self.what));
+                note(format_args!("{}: {}", self.what, figures()));
             }
         }
     }

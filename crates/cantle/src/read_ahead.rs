@@ -17,6 +17,9 @@ const RUN_FRACTION: u64 = 8;
 /// Length of a page in bytes: reads of a device are whole pages.
 const PAGE_BYTES: u64 = 4 << 10;
 
+/// Number of bytes that the cursors of a job have read so far.
+pub type BytesRead = Arc<AtomicU64>;
+
 /// Average length, in bytes, of the recent runs of a file: adjacent blocks or records that a scan
 /// read.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 //! Stats
 //! ├─ keyspaces: KeyspaceStats for each     sizes of files, live data, bytes written, gets
 //! │    ├─ gets_served, get_times           the places that served gets: GetsServed, GetTimes
-//! │    └─ of_layout: LayoutStats           the keyspace's layout: ChunkStats; FlsmStats with LevelStats
+//! │    └─ of_layout: LayoutStats           the keyspace's layout: ChunkStats; FlsmStats with LevelStats, RunningMerge
 //! ├─ memory: MemoryStats                   the budget, with a MemoryAccount for each purpose
 //! ├─ write_stalls: WriteStalls             long waits of writes: StallStats for each cause
 //! └─ maintenance: MaintenanceStats         background work, with JobStats for each class
@@ -41,5 +41,6 @@ pub use crate::budget::{MemoryAccount, MemoryStats};
 pub use crate::db::{StallStats, Stats, WriteStalls};
 pub use crate::layout::stats::{
     ChunkStats, FlsmStats, GetTimes, GetsServed, KeyspaceStats, LayoutStats, LevelStats, RegionInfo,
+    RunningMerge,
 };
 pub use crate::maintenance::{JobStats, MaintenanceStats};

@@ -3,9 +3,11 @@
 mod prometheus;
 
 use crate::failure::{Failure, Outcome};
+use crate::merging;
 use crate::output::{Output, human_bytes, human_count};
 use crate::seen::Seen;
 use crate::store::StoreArgs;
+use cantle::stats::RunningMerge;
 use clap::{Args, ValueEnum};
 use prometheus::{is_gauge, is_of_account, is_of_stalls};
 use serde_json::{Map, Value};
@@ -145,6 +147,7 @@ fn text(stats: &Map<String, Value>) -> String {
         text += &section(&format!("keyspace {name}"), object);
         text += &reads_of_runs(object);
         text += &table_of_levels(object);
+        text += &running_merges(object);
     }
     if let Some(reason) = stats.get("read_only").and_then(Value::as_str) {
         let _ = writeln!(text, "read-only: {reason}");
@@ -250,6 +253,13 @@ fn table_of_levels(keyspace: &Map<String, Value>) -> String {
     text
 }
 
+/// The merges that run, if any do: a line for each.
+fn running_merges(keyspace: &Map<String, Value>) -> String {
+    let merges = keyspace.get("running_merges").cloned().unwrap_or_default();
+    let merges: Vec<RunningMerge> = serde_json::from_value(merges).unwrap_or_default();
+    merges.iter().map(|merge| format!("  {}\n", merging::line(merge))).collect()
+}
+
 /// Figures of memory that are bytes, though their names do not say so.
 fn is_memory(name: &str) -> bool {
     name.starts_with("memory_") && is_gauge(name)
@@ -321,6 +331,19 @@ mod tests {
         assert_eq!(line("runs merged by a seek"), "runs merged by a seek 3.50");
         assert_eq!(line("level0 logs"), "level0 logs 3");
         assert!(!text.contains("by level"), "{text}");
+    }
+
+    #[test]
+    fn running_merges_have_a_line_each() {
+        let json = r#"{"keyspaces":[{"name":"k","running_merges":[
+            {"is_asked":true,"from_level":1,"to_level":3,"bytes_read":3000,"bytes":12000},
+            {"is_asked":false,"from_level":0,"to_level":1,"bytes_read":0,"bytes":0}]}]}"#;
+        let text = text(&serde_json::from_str(json).unwrap());
+        assert!(
+            text.contains("\n  merging levels 1 to 3, as asked for: 3.0 kB of 12.0 kB read, 25 %\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n  merging logs into level 1: 0 B of 0 B read, 100 %\n"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::Interrupt;
+use crate::merging;
 use crate::output::{Output, human_bytes, human_count, terminal_columns};
 use crate::region_map::{self, Canvas};
 use crate::seen::Seen;
@@ -188,6 +189,10 @@ fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> Strin
             human_bytes(keyspace.live_bytes),
             human_bytes(keyspace.file_bytes().saturating_sub(keyspace.live_bytes)),
         );
+        let merges = keyspace.flsm().map_or(&[][..], |flsm| &flsm.running_merges[..]);
+        for merge in merges {
+            let _ = writeln!(text, "  {}", merging::line(merge));
+        }
     }
     text
 }

@@ -103,6 +103,7 @@ impl Named for Levels {
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
             merges_at_once: lsm.merges_at_once(),
+            running_merges: lsm.running_merges(),
             logs_adopted: of(|counters| &counters.logs_adopted),
             tables_moved: of(|counters| &counters.tables_moved),
             seeks: of(|counters| &counters.seeks),

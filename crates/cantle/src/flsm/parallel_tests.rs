@@ -118,6 +118,53 @@ fn files(guard: &Guard) -> Vec<u64> {
     guard.runs.iter().map(|run| run.file().id).collect()
 }
 
+/// Statistics tell how far each running merge has come, without waiting for it.
+#[test]
+fn running_merges_are_listed_with_the_bytes_that_they_have_read() {
+    let Gated { db, is_closed, arrived, open } = gated();
+    let (mut model, mut rng, lsm) = (Model::new(), Rng::new(3), lsm_of(&db));
+    lsm.without_merges_for_test(|| {
+        for step in 0..3000 {
+            put(&db, &mut model, rng.below(2000), step);
+        }
+        lsm.seal_for_test().unwrap();
+        assert_eq!(stats(&db).running_merges, []);
+        let held = |asked: bool| {
+            is_closed.store(true, SeqCst);
+            let (lsm, db) = (lsm.clone(), db.clone());
+            let merge = spawn("merge", move || match asked {
+                true => db.compact_range(..).unwrap(),
+                false => assert!(lsm.merge_logs(Trigger::Background).unwrap()),
+            });
+            arrived.recv().unwrap();
+            merge.unwrap()
+        };
+        let logs_bytes: u64 = lsm.view().logs.iter().map(|log| log.bytes()).sum();
+        let first = held(false);
+        let [logs] = &stats(&db).running_merges[..] else { panic!("one merge runs") };
+        assert_eq!((logs.is_asked, logs.from_level, logs.to_level), (false, 0, 1));
+        // The first table was about to be written: the rest is not read yet.
+        assert_eq!(logs.bytes, logs_bytes);
+        assert!(logs.bytes_read > 0 && logs.bytes_read < logs.bytes, "{logs:?}");
+        open.send(()).unwrap();
+        first.join().unwrap();
+        assert_eq!(stats(&db).running_merges, []);
+        // The user's merge of all tables.
+        lsm.settle_for_test().unwrap();
+        (0..2000).for_each(|number| put(&db, &mut model, number, 10_000 + number));
+        lsm.merge_logs_for_test().unwrap();
+        let levels = lsm.view().shape.levels.len() as u32;
+        let second = held(true);
+        let [tables] = &stats(&db).running_merges[..] else { panic!("one merge runs") };
+        assert_eq!((tables.is_asked, tables.from_level, tables.to_level), (true, 1, levels));
+        assert!(tables.bytes_read > 0 && tables.bytes_read <= tables.bytes, "{tables:?}");
+        open.send(()).unwrap();
+        second.join().unwrap();
+    });
+    assert_eq!(stats(&db).running_merges, []);
+    assert_is(&db, &model, "compacted");
+}
+
 /// A compaction and a drop wait for the merges that run.
 #[test]
 fn a_compaction_waits_for_running_merges() {

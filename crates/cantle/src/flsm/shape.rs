@@ -45,6 +45,7 @@ impl Shape for Levels {
 
     fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.guards().map(|guard| Group {
+            id: guard.id,
             level: guard.level,
             span: &guard.span,
             runs: &guard.runs,

@@ -237,6 +237,8 @@ pub struct FlsmStats {
     pub merged_bytes: u64,
     /// Maximum number of merges of the keyspace that ran at the same time, since opening (PebblesDB §3.4).
     pub merges_at_once: u64,
+    /// The merges of the keyspace that run now, the one that began first before the others.
+    pub running_merges: Vec<RunningMerge>,
     /// Number of logs in key order that became runs of a guard as they are, since opening.
     pub logs_adopted: u64,
     /// Number of tables that moved to the next level as they are, since opening.
@@ -249,6 +251,23 @@ pub struct FlsmStats {
     pub seek_runs: u64,
     /// The levels below level 0, the first one first.
     pub by_level: Vec<LevelStats>,
+}
+
+/// The progress of one merge of the layout `flsm`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct RunningMerge {
+    /// True if a call needs the merge, such as `compact_range`; false if maintenance found it due.
+    pub is_asked: bool,
+    /// The uppermost level that the merge reads from. 0 stands for logs.
+    pub from_level: u32,
+    /// The level that it writes into. If both are equal, it rewrites tables within their guards.
+    pub to_level: u32,
+    /// Bytes that were read of `bytes`.
+    pub bytes_read: u64,
+    /// Bytes of the logs and tables that it merges.
+    pub bytes: u64,
 }
 
 /// Counters and sizes of one level of the layout `flsm`.

@@ -1,6 +1,7 @@
 //! The keyspace and its parts, and gets.
 
 use super::busy::Claims;
+use super::progress::Running;
 use super::rotation::Rotation;
 use super::shape::{Rules, Shape};
 use super::state::LEVELS_MAX;
@@ -78,6 +79,8 @@ pub(super) struct Jobs {
     pub is_retiring: AtomicBool,
     /// The groups that running merges change. Allocated at the first tick or merge.
     pub claims: OnUse<Claims>,
+    /// The merges that run, for statistics.
+    pub running: OnUse<Running>,
     /// Number of workers that merge, or are asked to.
     pub mergers: AtomicUsize,
     /// Entries that scans passed over in logs since level 0 was last merged.

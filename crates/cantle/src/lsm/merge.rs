@@ -8,9 +8,11 @@
 use super::busy::Busy;
 use super::keyspace::Lsm;
 use super::lineage::LeftOut;
+use super::piece::Pass;
 use super::shape::{Job, Logs, Move, Outcome, Shape};
 use super::state::Edit;
 use super::view::View;
+use crate::layout::stats::RunningMerge;
 use crate::log::shared::SharedLog;
 use crate::manifest;
 use crate::mvcc::Keep;
@@ -21,6 +23,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
 use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
+use std::collections::HashSet;
 
 /// The origin of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +172,9 @@ impl<S: Shape> Lsm<S> {
         let (is_asked, output_bytes) = (trigger == Trigger::Asked, bytes + bytes / 8);
         let mut grant = substrate.reserve.grant(if is_asked { 0 } else { output_bytes }, is_asked)?;
         let mut written = Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()) };
+        let progress =
+            self.jobs.running.register(RunningMerge { is_asked, bytes, ..self.levels_of(view, planned) });
+        let mut reached = 0;
         let mut left_out = LeftOut::new(self);
         for piece in &job.pieces {
             let share = |log: &Run| match job.pieces.len() {
@@ -179,8 +185,11 @@ impl<S: Shape> Lsm<S> {
             let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
             let stack = RunStack { files };
             let lineage = self.lineage_of(piece, &stack)?;
-            let outcome = self.merge_piece((view, piece), (&stack, &lineage), &keep, &mut grant, trigger);
+            let pass = Pass { keep: &keep, read: progress.read(), trigger };
+            let outcome = self.merge_piece((view, piece), (&stack, &lineage), pass, &mut grant);
             let outcome = outcome.map_err(|error| substrate.checked(error))?;
+            reached += stack.files.iter().map(Run::bytes).sum::<u64>();
+            progress.reached(reached);
             left_out.add(piece, &stack, &lineage, &outcome)?;
             written.pieces.push(outcome);
         }
@@ -199,6 +208,19 @@ impl<S: Shape> Lsm<S> {
             self.note_speed(bytes, begun.elapsed());
         }
         Ok(is_done)
+    }
+
+    /// The levels that a merge reads from and writes into.
+    fn levels_of(&self, view: &View<S>, Planned { logs, job }: &Planned) -> RunningMerge {
+        let taken: HashSet<u64> =
+            job.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect();
+        let into: HashSet<u64> = job.pieces.iter().flat_map(|piece| &piece.groups).copied().collect();
+        let levels = |ids: HashSet<u64>| {
+            view.shape.groups().filter(move |group| ids.contains(&group.id)).map(|group| group.level)
+        };
+        let (from, into) = (levels(taken).min(), levels(into).max());
+        let from_level = if logs.is_empty() { from.unwrap_or(0) } else { 0 };
+        RunningMerge { from_level, to_level: into.unwrap_or(from_level), ..RunningMerge::default() }
     }
 
     /// An error if a merge is of no use any more, or keeps a closing from its end.

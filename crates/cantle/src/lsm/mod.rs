@@ -51,6 +51,7 @@ pub mod maintain;
 pub mod merge;
 mod open;
 mod piece;
+mod progress;
 mod rotate;
 mod rotation;
 pub mod shape;

@@ -8,6 +8,7 @@ use super::shape::{Cuts, Outcome, Piece, Placed, Shape};
 use super::view::View;
 use crate::filter::monkey;
 use crate::mvcc::Keep;
+use crate::read_ahead::BytesRead;
 use crate::run::carried::clip;
 use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
@@ -52,6 +53,14 @@ struct Writing<'a, S: Shape> {
     written: Written<'a, S>,
 }
 
+/// The parts of a merge that its pieces share.
+pub(super) struct Pass<'a> {
+    pub keep: &'a Keep,
+    /// Counts the bytes that are read.
+    pub read: &'a BytesRead,
+    pub trigger: Trigger,
+}
+
 /// The entries of a piece that are kept.
 struct Entries<'a, S: Shape> {
     lsm: &'a Lsm<S>,
@@ -91,13 +100,12 @@ impl<S: Shape> Lsm<S> {
         &self,
         (view, piece): (&View<S>, &Piece),
         (stack, lineage): (&RunStack, &Lineage),
-        keep: &Keep,
+        Pass { keep, read, trigger }: Pass<'_>,
         grant: &mut Grant<'_>,
-        trigger: Trigger,
     ) -> Result<Outcome> {
         let env = &self.env;
         let is_read = |run: &Run| run.is_needed(&keep.versions);
-        let mut merged = Merged::new(env, stack, true, is_read)?;
+        let mut merged = Merged::counting(env, stack, read, is_read)?;
         let mut writing = Writing {
             piece,
             versions: (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1)),

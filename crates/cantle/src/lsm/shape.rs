@@ -98,6 +98,7 @@ pub struct Rules {
 
 /// A group of tables: a guard of a level.
 pub struct Group<'a> {
+    pub id: u64,
     pub level: u32,
     pub span: &'a Span,
     /// Newest first.

@@ -1,9 +1,10 @@
 //! The counters and sizes of a keyspace.
 
 use super::keyspace::{Counters, Lsm};
+use super::progress::Running;
 use super::shape::{Group, Outcome, Shape};
 use super::state::GroupRecord;
-use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo};
+use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo, RunningMerge};
 use crate::log::env::LogCounters;
 use crate::run::env::RunCounters;
 use crate::run::run::{Run, Source};
@@ -107,6 +108,11 @@ impl<S: Shape> Lsm<S> {
     /// Maximum number of merges that ran at the same time.
     pub fn merges_at_once(&self) -> u64 {
         self.jobs.claims.peek().map_or(0, |claims| claims.merges_most() as u64)
+    }
+
+    /// The merges that run now.
+    pub fn running_merges(&self) -> Vec<RunningMerge> {
+        self.jobs.running.peek().map_or_else(Vec::new, Running::list)
     }
 
     /// The sizes of each level below level 0, and the bytes written into it.

@@ -8,6 +8,7 @@ use crate::log::read::learn;
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::log::read::view::{self, ViewCursor};
 use crate::merge::{MergeCursor, SpannedCursor};
+use crate::read_ahead::BytesRead;
 use crate::run::deleted_stretches::DeletedStretches;
 use crate::run::env::RunEnv;
 use crate::run::run::{Run, Source};
@@ -165,6 +166,25 @@ impl Merged {
     /// Merges the files of `funk` for which `take` is true. `once` is for jobs that walk the files
     /// once and should leave no trace in the cache.
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
+        Self::build(env, funk, once.then(BytesRead::default), take)
+    }
+
+    /// The same for such a job, which adds the bytes of the blocks and records that it reads to `read`.
+    pub fn counting(
+        env: &Arc<RunEnv>,
+        funk: &RunStack,
+        read: &BytesRead,
+        take: impl Fn(&Run) -> bool,
+    ) -> Result<Self> {
+        Self::build(env, funk, Some(read.clone()), take)
+    }
+
+    fn build(
+        env: &Arc<RunEnv>,
+        funk: &RunStack,
+        once: Option<BytesRead>,
+        take: impl Fn(&Run) -> bool,
+    ) -> Result<Self> {
         let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
         let mut newest_logs = None;
@@ -173,16 +193,16 @@ impl Merged {
                 Source::Log(segment) => {
                     let parts = segment.parts(env)?;
                     parts.check_whole()?;
-                    let one_pass = || {
+                    let one_pass = |read: &BytesRead| {
                         let at_once =
                             segment.len() <= env.options().at_once_bytes && 2 * file.bytes() >= segment.len();
-                        OnePass::new(file.span.clone(), at_once)
+                        OnePass::new(file.span.clone(), at_once, read.clone())
                     };
                     let log = Arc::new(LogWalk {
                         env: env.log.clone(),
                         segment: segment.clone(),
                         parts,
-                        once: once.then(one_pass),
+                        once: once.as_ref().map(one_pass),
                         reads: reads.clone(),
                     });
                     sources.add_log(&log, &file.span)?;
@@ -200,7 +220,10 @@ impl Merged {
                         offset: u64::MAX,
                         cell: None,
                     }));
-                    let cursor = if once { table.cursor_without_cache() } else { table.cursor() };
+                    let cursor = match &once {
+                        Some(read) => table.cursor_without_cache().counting(read.clone()),
+                        None => table.cursor(),
+                    };
                     sources.add(cursor, &file.span, &deletes);
                 }
             }
@@ -350,6 +373,9 @@ fn memory_cursor(
     let log = log.clone();
     MemoryCursor::new(memory, move |place| {
         log.reads.fetch_add(1, Relaxed);
+        if let Some(once) = &log.once {
+            once.read.fetch_add(u64::from(place.len), Relaxed);
+        }
         log.segment.read_value(&log.parts.header, place)
     })
 }

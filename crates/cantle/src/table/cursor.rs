@@ -3,8 +3,9 @@
 use super::frame::{Handle, unframe};
 use super::reader::{Table, read};
 use crate::block::{Block, BlockCursor};
-use crate::read_ahead::{Run, SCAN_BYTES};
+use crate::read_ahead::{BytesRead, Run, SCAN_BYTES};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::entry::{EntryCursor, EntryRef};
 use crate::types::error::Result;
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub(crate) struct TableCursor {
     /// The handle of the block that `data` walks.
     data_handle: Option<Handle>,
     ahead: ReadAhead,
+    /// Counts the bytes of the data blocks that were visited.
+    read: Option<BytesRead>,
 }
 
 /// The part of the file that a cursor read last.
@@ -41,7 +44,12 @@ impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
         let limits = if fill_cache { SCAN_BYTES } else { ONE_PASS_BYTES };
         let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run: Run::default(), limits };
-        Self { table, fill_cache, index: None, data: None, data_handle: None, ahead }
+        Self { table, fill_cache, index: None, data: None, data_handle: None, ahead, read: None }
+    }
+
+    /// Adds the bytes of each data block that the cursor visits to `read`.
+    pub(crate) fn counting(self, read: BytesRead) -> Self {
+        Self { read: Some(read), ..self }
     }
 
     /// The value of the entry under the cursor, which keeps its block in memory; empty if not
@@ -104,6 +112,9 @@ impl TableCursor {
             return Ok(true);
         }
         let block = self.block(handle)?;
+        if let Some(read) = &self.read {
+            read.fetch_add(handle.framed_bytes(), Relaxed);
+        }
         match &mut self.data {
             Some(data) => data.set_block(block),
             None => self.data = Some(BlockCursor::new(block, self.table.order.clone())),

@@ -14,6 +14,7 @@ use crate::log::read::ahead::{ReadAhead, ReadBuffer};
 use crate::log::read::batch::{BATCH_BYTES, FileOrderReads, WantedRecord};
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::entry::{EntryCursor, EntryRef, Kind};
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
@@ -135,6 +136,7 @@ impl IndexedCursor {
     /// The value at this place, for a job that passes once: from the log in memory, or read
     /// together with the values needed next.
     fn value_once(&mut self, log: &LogWalk, once: &OnePass, place: RecordPtr) -> Result<Bytes> {
+        once.read.fetch_add(u64::from(place.len), Relaxed);
         let whole = match once.whole.get() {
             Some(whole) => whole,
             None => {

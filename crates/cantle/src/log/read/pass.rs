@@ -7,6 +7,7 @@ use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
 use crate::log::read::ahead::{ReadBuffer, Reads};
 use crate::log::segment::Segment;
+use crate::read_ahead::BytesRead;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::span::Span;
@@ -30,16 +31,18 @@ pub struct OnePass {
     /// The log in memory, read at first use; `None` if it is too long, or there was no memory for
     /// it.
     pub whole: OnceLock<Option<ReadBuffer>>,
+    /// Counts the bytes of the records that the job has read.
+    pub read: BytesRead,
 }
 
 impl OnePass {
     /// `at_once`: true if reading the whole log into memory is worthwhile.
-    pub fn new(span: Arc<Span>, at_once: bool) -> Self {
+    pub fn new(span: Arc<Span>, at_once: bool, read: BytesRead) -> Self {
         let whole = OnceLock::new();
         if !at_once {
             whole.get_or_init(|| None);
         }
-        Self { span, whole }
+        Self { span, whole, read }
     }
 }
 
