@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 /// Interval of the looks at the store and at the bytes that the process has written.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Bytes that are no work: a checkpoint of an idle store, lines of its own log.
+const SILENCE_BYTES: u64 = 1 << 20;
+
 /// The end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settled {
-    /// The time until the last background work, or the last written byte.
+    /// The time until the last background work that wrote.
     pub after: Duration,
     /// True if the store was silent for as long as it should.
     pub is_settled: bool,
 }
 
-/// Waits until no background work waits or runs and the process has written nothing for `quiet`, at most
-/// `longest`. Calls `look` at every look at the store.
+/// Waits until no background work waits or runs and the process has written less than a MiB for `quiet`,
+/// at most `longest`. Calls `look` at every look at the store.
 pub fn wait(
     engine: &dyn Engine,
     quiet: Duration,
@@ -29,17 +32,17 @@ pub fn wait(
     engine.wait_for_background(longest)?;
     let written = || {
         let counters = Counters::now();
-        (counters.dirtied_bytes, counters.write_call_bytes)
+        counters.dirtied_bytes.max(counters.write_call_bytes)
     };
     let (mut after, mut before) = (start.elapsed(), written());
     loop {
         look();
         let (is_idle, now) = (engine.is_idle(), written());
         let elapsed = start.elapsed();
-        if !is_idle || now != before {
+        if now - before >= SILENCE_BYTES {
             (after, before) = (elapsed, now);
         }
-        let is_settled = elapsed - after >= quiet;
+        let is_settled = is_idle && elapsed - after >= quiet;
         if is_settled || elapsed >= longest {
             return Ok(Settled { after, is_settled });
         }
