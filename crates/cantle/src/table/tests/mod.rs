@@ -30,6 +30,9 @@ pub(super) struct MemFile {
     bytes: Mutex<Vec<u8>>,
     reads: AtomicU64,
     largest_read: AtomicU64,
+    /// End of the bytes that were asked for ahead, and the number of reads that had been.
+    ahead: AtomicU64,
+    reads_ahead: AtomicU64,
     writes: AtomicU64,
     syncs: AtomicU64,
     failing: AtomicBool,
@@ -58,6 +61,8 @@ impl VfsFile for MemFile {
         self.check()?;
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.largest_read.fetch_max(buffer.len() as u64, Ordering::Relaxed);
+        let is_ahead = offset + buffer.len() as u64 <= self.ahead.load(Ordering::Relaxed);
+        self.reads_ahead.fetch_add(u64::from(is_ahead), Ordering::Relaxed);
         let bytes = self.bytes.lock();
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         let read = rest.len().min(buffer.len());
@@ -81,6 +86,9 @@ impl VfsFile for MemFile {
     }
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes.lock().len() as u64)
+    }
+    fn prefetch(&self, offset: u64, len: u64) {
+        self.ahead.fetch_max(offset + len, Ordering::Relaxed);
     }
     fn sync_data(&self) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);

@@ -199,6 +199,10 @@ fn a_cursor_without_cache_reads_ahead_and_leaves_the_cache_alone() {
     assert!(file.reads() - before <= meta.file_bytes / (256 << 10) + 2);
     assert_eq!((cache.used_bytes(), cache.hits(), cache.misses()), (0, 0, 0));
     assert!(file.largest_read.load(Ordering::Relaxed) <= 256 << 10);
+    // The device reads the next piece meanwhile, and nothing behind the entries.
+    let (ahead, reads) = (file.ahead.load(Ordering::Relaxed), file.reads_ahead.load(Ordering::Relaxed));
+    assert!(reads >= meta.file_bytes / (256 << 10) - 2, "{reads} of {}", file.reads());
+    assert_eq!(ahead, table.data().end);
 }
 
 #[test]
