@@ -5,9 +5,9 @@
 //! level takes some of these keys, so that each of its guards has about `FAN_OUT` guards below it.
 //! PebblesDB §3.2 chooses guards by the hash of keys, and leaves this to future work.
 
-use super::levels::{Guard, Level, Levels, guard_at, guard_before, guards_within};
+use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
-use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, REWRITE_COST, Rules};
+use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, depth, rewrite_cost};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
@@ -79,6 +79,21 @@ impl Guard {
     /// True if it has a single table and no log, as after a merge.
     fn is_one_table(&self) -> bool {
         self.runs.len() == 1 && self.runs.iter().all(|run| run.log().is_none())
+    }
+
+    /// Number of its newest runs whose merge reads have paid for: the most of those that cost no more than
+    /// the part of the debt that they have made. The newest ones are short, and soon paid for.
+    fn paid(&self, order: &KeyOrder) -> Option<usize> {
+        let (debt, spare) = (self.tally.debt(), self.depth(order).saturating_sub(1) as u64);
+        let is_paid = |count: &usize| {
+            let newest = &self.runs[..*count];
+            let (entries, bytes) = (newest.iter().map(entries_of).sum(), newest.iter().map(Run::bytes).sum());
+            let gain = depth(order, newest).saturating_sub(1) as u64;
+            gain > 0
+                && u128::from(debt) * u128::from(gain)
+                    > u128::from(rewrite_cost(entries, bytes)) * u128::from(spare)
+        };
+        if debt == 0 || spare == 0 { None } else { (2..=self.runs.len()).rev().find(is_paid) }
     }
 
     /// Number of runs that it may have before some of them are merged.
@@ -158,19 +173,23 @@ impl Levels {
         };
         let owes = |guard: &Guard| match rules.seek_compaction {
             Some(_) => guard.tally.is_sought(),
-            None => guard.tally.debt() > REWRITE_COST * guard.entries(),
+            None => guard.tally.debt() > rewrite_cost(guard.entries(), guard.bytes()),
         };
         let is_owing = |guard: &&Arc<Guard>| !guard.runs.is_empty() && owes(guard);
-        let may_gain = |guard: &Guard| guard.depth(order) > 1 && owes(guard);
+        let gaining = |guard: &Guard| match rules.seek_compaction {
+            Some(_) => Some(guard.runs.len()).filter(|_| guard.depth(order) > 1 && owes(guard)),
+            None => guard.paid(order),
+        };
         let is_divided = rules.hashed.is_none();
         let is_long = |guard: &Guard| is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes;
-        let is_to_be_sorted = |guard: &&Arc<Guard>| is_long(guard) || may_gain(guard);
         let divide =
             |guard: &Arc<Guard>| divide_apart(order, guard).filter(|_| is_divided && busy.is_free(guard.id));
         let sort = |guard: &Arc<Guard>| match divide(guard) {
             Some(insert) => Some(Job::of_moves(vec![insert])),
-            None => within(guard, guard.runs.len()),
+            None if is_long(guard) => within(guard, guard.runs.len()),
+            None => gaining(guard).and_then(|count| within(guard, count)),
         };
+        let is_to_be_sorted = |guard: &&Arc<Guard>| is_long(guard) || gaining(guard).is_some();
         self.pick_purge(rules, busy)
             .or_else(|| self.pick_empty(rules, busy))
             .or_else(|| self.pick_bare(rules, busy))

@@ -56,7 +56,7 @@ pub fn levels(text: &str) -> Levels {
                 let key = |key: &str| Some(Bytes::copy_from_slice(key.as_bytes()));
                 let span = span.split_once('-').map(|(start, end)| Span { start: key(start), end: key(end) });
                 let (bytes, log) = (bytes.parse().unwrap(), FileRecord::log(file, 1));
-                let entries = if bytes == 0 { 0 } else { 10 };
+                let entries = 10 * bytes;
                 group.files.push(FileRecord {
                     kind: FileKind::Table,
                     bytes,
@@ -177,7 +177,7 @@ fn a_guard_that_is_read_is_merged_sooner_than_one_that_is_written() {
         let found = levels(&format!("-[{seven}] m[{seven}]\n -[90] c[90] m[90] t[90]"));
         (0..seeks).for_each(|_| Shape::owe(&found, &KeyOrder::Bytewise, Some(b"n"), 0));
         for guard in &found.levels[0] {
-            guard.tally.bring(writes);
+            guard.tally.bring(4 * writes);
             guard.tally.settle();
         }
         found
@@ -192,7 +192,7 @@ fn a_guard_that_is_read_is_merged_sooner_than_one_that_is_written() {
     };
     assert_eq!(picked(&after(0, 0), &rules), "m..-", "a new guard may have 6 runs");
     assert_eq!(picked(&after(0, 2000), &rules), "nothing", "12");
-    let found = after(2000, 2000);
+    let found = after(400, 2000);
     assert_eq!(found.levels[0].iter().map(|guard| guard.runs_max(&rules)).collect::<Vec<_>>(), [12, 3]);
     assert_eq!(picked(&found, &rules), "m..-");
     let few = Rules { runs_max: 4, ..rules };
@@ -223,17 +223,33 @@ fn a_guard_that_reads_have_paid_for_is_merged() {
         Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
         told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default()))
     };
-    // Each table is taken to have ten entries, and each run beside the last to cost ten.
+    // Each table is taken to have ten entries for a byte, and each run beside the last costs fifty.
     assert_eq!(picked(b"d", 0), "nothing");
-    assert_eq!(picked(b"d", 60), "-..m [9,9] Deeper at c into [3, 4]");
+    assert_eq!(picked(b"d", 530), "-..m [9,9] Deeper at c into [3, 4]");
     let found = levels("-[90] m[90,9] t[90]");
     let picked = |key: &[u8], entries| {
         Shape::owe(&found, &KeyOrder::Bytewise, Some(key), entries);
         told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default()))
     };
-    assert_eq!(picked(b"a", 1000), "nothing", "a single table reads as fast as it may");
-    assert_eq!(picked(b"n", 70), "nothing");
+    assert_eq!(picked(b"a", 10_000), "nothing", "a single table reads as fast as it may");
+    assert_eq!(picked(b"n", 3900), "nothing");
     assert_eq!(picked(b"n", 1), "m..t [90,9] Reached whole into [2]");
+}
+
+/// The newest runs are short: their merge leaves few runs, and costs little.
+#[test]
+fn the_runs_of_the_last_level_that_reads_have_paid_for_are_merged() {
+    let rules = Rules { runs_max: 12, ..RULES };
+    let found = levels("-[90] m[9,9,9,90] t[90]");
+    let picked = |entries| {
+        Shape::owe(&found, &KeyOrder::Bytewise, Some(b"n"), entries);
+        told(found.pick_job(&KeyOrder::Bytewise, &rules, &Busy::default()))
+    };
+    // Two thirds of what reads paid for are the cost of three runs, beside the last.
+    assert_eq!(picked(1470), "nothing");
+    assert_eq!(picked(0), "m..t [9,9,9] Deeper whole into [2]");
+    assert_eq!(picked(2600), "m..t [9,9,9] Deeper whole into [2]");
+    assert_eq!(picked(300), "m..t [9,9,9,90] Reached whole into [2]");
 }
 
 /// PebblesDB §4.2 as published: many seeks without a write, and no debt.

@@ -3,7 +3,8 @@
 use super::levels::{Changing, Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
 use crate::lsm::shape::{
-    Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, Rules, Shape, Stretch,
+    Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, RUN_COST, Rules, Shape, Stretch,
+    rewrite_cost,
 };
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
@@ -18,8 +19,6 @@ use std::collections::HashSet;
 
 /// The part of a run that reaches into the one that is adopted next to it.
 const REACHING: f64 = 1.0 / 64.0;
-/// A seek of a run, in entries that a scan passes over: some 2 µs against some 0.2 µs.
-pub const RUN_COST: u64 = 10;
 
 impl Shape for Levels {
     fn open(
@@ -220,9 +219,11 @@ impl Changing<'_> {
                 continue;
             }
             if !all_taken.contains(&id) {
-                let entries =
-                    |(placed, part): &(&Placed, f64)| (placed.output.table.entries as f64 * part) as u64;
-                guard.tally.bring(own.iter().map(entries).sum());
+                let cost = |(placed, part): &(&Placed, f64)| {
+                    let table = &placed.output.table;
+                    (rewrite_cost(table.entries, table.file.bytes()) as f64 * part) as u64
+                };
+                guard.tally.bring(own.iter().map(cost).sum());
             }
             // A part of the guard, if this job divides it.
             let part = match piece.cuts {
@@ -279,7 +280,7 @@ impl Changing<'_> {
         let guard = &self.levels.levels[level][place];
         let runs = std::iter::once(run).chain(&guard.runs).cloned().collect();
         let guard = guard.with_runs(runs);
-        guard.tally.bring(entries_of(run));
+        guard.tally.bring(rewrite_cost(entries_of(run), run.bytes()));
         self.splice(level, place..place + 1, vec![guard]);
     }
 

@@ -1,6 +1,6 @@
 //! Lengths of files and guards under several orders of keys, and files that guards share.
 
-use super::tests::{Model, all, lsm_of, open_with, value};
+use super::tests::{Model, all, lsm_of, open_with, scattered, value};
 use crate::layout::options::FlsmOptions;
 use crate::run::run::Run;
 use crate::sync::random::Rng;
@@ -108,7 +108,7 @@ fn sprinkle(db: &Db, model: &mut Model) {
 fn filled(disk: &MemVfs) -> (Db, Model) {
     let db = open_wide(disk);
     let mut model = Model::new();
-    for number in (0..24_000).rev() {
+    for number in scattered(24_000) {
         db.put(of_number(number), value(number, 100)).unwrap();
         model.insert(of_number(number), value(number, 100));
     }

@@ -7,14 +7,13 @@
 //! for all).
 
 use super::pick::FAN_OUT;
-use super::shape::RUN_COST;
-use crate::lsm::shape::REWRITE_COST;
+use crate::lsm::shape::RUN_COST;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Maximum number of runs that follows from reads and writes.
 pub const RUNS_MOST: usize = 12;
-/// Seeks and written entries that are assumed before any is counted: a new guard may have 6 runs.
-const PRIOR: (u64, u64) = (64, 720);
+/// Seeks and cost of writes that are assumed before any is counted: a new guard may have 6 runs.
+const PRIOR: (u64, u64) = (13, 2880);
 
 /// Reads and writes of a guard.
 #[derive(Default)]
@@ -23,19 +22,19 @@ pub struct Tally {
     debt: AtomicU64,
     /// True after many seeks without a write (PebblesDB §4.2), until the guard is merged.
     is_sought: AtomicBool,
-    /// Seeks, and entries that came into the guard from above. Both are halved by each job that brings
-    /// some.
+    /// Seeks, and the cost of merging what came into the guard from above, in entries that a scan passes
+    /// over. Both are halved by each job that brings some.
     seeks: AtomicU64,
     writes: AtomicU64,
-    /// Entries that the present job brings.
+    /// Cost of merging what the present job brings.
     coming: AtomicU64,
 }
 
-/// Number of runs of a guard for which its seeks and the rewriting of these entries cost least.
+/// Number of runs of a guard for which its seeks and the rewriting of what this cost once cost least.
 pub fn runs_for(seeks: u64, writes: u64) -> usize {
     let read_cost = seeks.saturating_add(PRIOR.0) as f64 * RUN_COST as f64;
     // With one run, an entry is rewritten for about each of the guards of the level above that lie here.
-    let write_cost = writes.saturating_add(PRIOR.1) as f64 * (REWRITE_COST * FAN_OUT as u64) as f64;
+    let write_cost = writes.saturating_add(PRIOR.1) as f64 * FAN_OUT as f64;
     let runs = (write_cost / read_cost).sqrt().round() as usize;
     runs.clamp(1, RUNS_MOST)
 }
@@ -69,9 +68,9 @@ impl Tally {
         self.is_sought.store(true, Relaxed);
     }
 
-    /// Counts entries that a job brings into the guard.
-    pub fn bring(&self, entries: u64) {
-        self.coming.fetch_add(entries, Relaxed);
+    /// Counts the cost of merging what a job brings into the guard.
+    pub fn bring(&self, cost: u64) {
+        self.coming.fetch_add(cost, Relaxed);
     }
 
     /// Ends a job.
@@ -132,14 +131,14 @@ mod tests {
     #[test]
     fn the_number_of_runs_follows_from_seeks_and_writes() {
         let writes =
-            |seeks: u64| [0, 1_000, 10_000, 100_000, 1_000_000].map(|writes| runs_for(seeks, writes));
+            |seeks: u64| [0, 1_000, 10_000, 100_000, 1_000_000].map(|writes| runs_for(seeks, 4 * writes));
         assert_eq!(writes(0), [6, 9, 12, 12, 12]);
-        assert_eq!(writes(1_000), [1, 2, 6, 12, 12]);
-        assert_eq!(writes(10_000), [1, 1, 2, 6, 12]);
-        assert_eq!(writes(100_000), [1, 1, 1, 2, 6]);
+        assert_eq!(writes(200), [1, 2, 6, 12, 12]);
+        assert_eq!(writes(2_000), [1, 1, 2, 6, 12]);
+        assert_eq!(writes(20_000), [1, 1, 1, 2, 6]);
         assert_eq!(
             [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX)].map(|(s, w)| runs_for(s, w)),
-            [12, 1, 2]
+            [12, 1, 1]
         );
     }
 

@@ -144,12 +144,17 @@ pub fn write_and_compare(open: &dyn Fn(&MemVfs) -> Db, seeds: std::ops::Range<u6
     }
 }
 
-/// Three guards, each with one table; 300 keys with values of 200 bytes.
+/// Numbers in descending order, but none beside its neighbours: logs in key order would be moved as they are.
+pub(super) fn scattered(count: u64) -> impl Iterator<Item = u64> {
+    let in_block = |at: u64| at / 40 * 40 + at % 40 * 2 % 40 + at % 40 / 20;
+    (0..count).rev().map(move |at| if at / 40 < count / 40 { in_block(at) } else { at })
+}
+
+/// Three guards, each with one table; 300 keys with values of 150 bytes.
 pub(super) fn three_guards(disk: &MemVfs) -> Db {
     let db = open(disk);
     lsm_of(&db).without_merges_for_test(|| {
-        // Not in key order, or the logs would be moved as they are.
-        (0..300).rev().for_each(|number| db.put(key(number), value(number, 200)).unwrap());
+        scattered(300).for_each(|number| db.put(key(number), value(number, 150)).unwrap());
         db.compact_range(..).unwrap();
     });
     assert!(guards(&db).len() >= 3 && guards(&db).iter().all(|files| files.len() == 1), "{:?}", guards(&db));
@@ -242,7 +247,7 @@ fn a_keyspace_that_was_killed_while_it_was_written_opens_without_reading_a_log()
     let disk = MemVfs::new();
     let db = open(&disk);
     // Neither in key order nor long enough to be merged.
-    (0..200).rev().for_each(|number| db.put(key(number), value(number, 100)).unwrap());
+    scattered(200).for_each(|number| db.put(key(number), value(number, 100)).unwrap());
     let killed = disk.kill();
     drop(db);
     let db = open(&killed);
@@ -407,7 +412,7 @@ fn scans_without_writes_merge_the_guards_that_they_read() {
     let most = || lsm.view().shape.guards().map(|guard| guard.depth(&lsm.env.order)).max().unwrap();
     lsm_of(&db).without_merges_for_test(|| {
         for round in 0..2u64 {
-            (0..300).rev().for_each(|number| db.put(key(number), value(number + round, 200)).unwrap());
+            scattered(300).for_each(|number| db.put(key(number), value(number + round, 150)).unwrap());
             lsm_of(&db).merge_logs_for_test().unwrap();
         }
         assert_eq!(most(), 2, "two tables are no reason to merge");
@@ -563,4 +568,51 @@ fn what_scans_pass_over_in_logs_is_merged() {
     let passed = db.own().layout.stats().scan_log_reads;
     assert_eq!(first(), Some(key(3990)));
     assert_eq!(db.own().layout.stats().scan_log_reads, passed, "nothing is left in logs");
+}
+
+#[test]
+fn sealed_logs_are_merged_once_seeks_have_paid_for_it() {
+    let disk = MemVfs::without_history();
+    let layout = FlsmOptions::new().generation_bytes(4 << 20);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout));
+    let lsm = lsm_of(&db);
+    for round in 0..3 {
+        (0..1000).for_each(|number| db.put(key(3 * number + round), "value").unwrap());
+        lsm.seal_for_test().unwrap();
+    }
+    let logs = || lsm.view().logs.len();
+    assert_eq!(logs(), 3, "too few to be merged for their length");
+    // Each of them costs a seek fifty entries, and the merge of an entry costs four.
+    let mut seeks = 0;
+    while logs() > 0 {
+        assert_eq!(db.range(key(seeks % 1000)..).take(1).count(), 1);
+        seeks += 1;
+    }
+    assert!(seeks >= 4 * 3000 / (3 * 50), "{seeks} seeks");
+}
+
+/// A merge has the logs that it takes in memory, however many there are.
+#[test]
+fn maintenance_merges_the_oldest_logs_and_as_many_as_it_takes_at_once() {
+    let disk = MemVfs::without_history();
+    let layout = FlsmOptions::new().generation_bytes(64 << 10);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout));
+    let lsm = lsm_of(&db);
+    let sizes = lsm.without_merges_for_test(|| {
+        for round in 0..30 {
+            (0..55).for_each(|number| db.put(key(number * 31 % 55), value(round, 1000)).unwrap());
+            lsm.seal_for_test().unwrap();
+        }
+        let view = lsm.view();
+        let ripe = lsm.ripe_logs(&view);
+        let oldest = lsm.oldest_logs(&ripe);
+        assert!(
+            oldest.iter().zip(&ripe[ripe.len() - oldest.len()..]).all(|(a, b)| a.file().id == b.file().id)
+        );
+        let sum = |runs: &[crate::run::run::Run]| runs.iter().map(|run| run.bytes()).sum::<u64>();
+        (sum(oldest), sum(&ripe), oldest.len())
+    });
+    let limit = 2 * 4 * (64 << 10);
+    assert!(sizes.0 >= limit && sizes.0 < limit + (80 << 10) && sizes.1 > 2 * limit, "{sizes:?}");
+    assert!(sizes.2 <= 12);
 }

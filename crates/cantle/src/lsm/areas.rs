@@ -1,7 +1,7 @@
 //! The stretches of a keyspace as areas of a walk.
 
 use super::keyspace::Lsm;
-use super::shape::{Shape, Stretch};
+use super::shape::{RUN_COST, Shape, Stretch};
 use crate::mvcc::SnapshotGuard;
 use crate::run::merged::Merged;
 use crate::run::walk::{Area, Areas, MergedPairs, Walk};
@@ -25,7 +25,8 @@ pub struct OpenStretch<S: Shape> {
     lsm: Arc<Lsm<S>>,
     span: Span,
     pairs: Box<MergedPairs>,
-    /// True if there are logs above the groups.
+    /// Number of sealed logs above the groups, and true if there is any.
+    sealed_logs: u64,
     has_logs: bool,
     /// Weak: a cursor that rests keeps no file but those of its stretch.
     shape: Weak<S>,
@@ -35,8 +36,9 @@ impl<S: Shape> Drop for OpenStretch<S> {
     fn drop(&mut self) {
         let debt = self.pairs.debt();
         let of_logs = if self.has_logs { self.pairs.debt_of_logs() } else { 0 };
-        if of_logs > 0 {
-            self.lsm.jobs.level0_debt.fetch_add(of_logs, Relaxed);
+        let of_level0 = of_logs + RUN_COST * self.sealed_logs;
+        if of_level0 > 0 {
+            self.lsm.jobs.level0_debt.fetch_add(of_level0, Relaxed);
         }
         if let Some(shape) = self.shape.upgrade() {
             shape.owe(&self.lsm.env.order, self.span.start.as_deref(), debt - of_logs);
@@ -59,6 +61,7 @@ impl<S: Shape> Stretches<S> {
         let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
         Ok(OpenStretch {
             lsm: self.lsm.clone(),
+            sealed_logs: (view.logs.len() - usize::from(view.active.is_some())) as u64,
             has_logs: !view.logs.is_empty(),
             span: stretch.span,
             pairs: Box::new(MergedPairs::new(merged, at)),

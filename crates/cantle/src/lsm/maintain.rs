@@ -2,7 +2,7 @@
 
 use super::keyspace::Lsm;
 use super::merge::Trigger;
-use super::shape::{Group, REWRITE_COST, Shape, depth};
+use super::shape::{Group, Shape, depth, rewrite_cost};
 use super::view::View;
 use crate::layout::{Pressure, Upkeep};
 use crate::log::segment::Segment;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// data ([`LIVE_FRACTION`]), whichever is more: each merge then appends long tables to the groups.
 pub const GENERATIONS: u64 = 4;
 const LIVE_FRACTION: u64 = 64;
-/// Maximum number of logs that level 0 collects: a get may have to search all of them.
+/// Maximum number of logs that level 0 collects, and that a merge takes: a get may have to search all of them.
 const LOGS_MAX: usize = 12;
 /// Maximum number of sealed generations that wait for their index, before writers are slowed down.
 const SEALING_MAX: usize = 4;
@@ -36,8 +36,8 @@ pub(super) const SHORT_FRACTION: u64 = 4;
 /// for long, and the number beyond which it does so whatever their length.
 const LOGS_KEPT: usize = 8;
 const LOGS_MOST: usize = 64;
-/// Cost of a fragment of level 1, as many entries to merge.
-const FRAGMENT_COST: u64 = 1000;
+/// Cost of a fragment of level 1, in entries that a scan passes over: its file, and its part in later merges.
+const FRAGMENT_COST: u64 = 4000;
 /// Nothing is owed below this number of entries: no scan feels it.
 const OWED_MIN: u64 = 10_000;
 /// Ticks between a job that failed and the next attempt: about a third of a second.
@@ -51,6 +51,19 @@ impl<S: Shape> Lsm<S> {
     /// Bytes of level 0 from which on it is merged.
     pub(super) fn level0_limit(&self, live_bytes: u64) -> u64 {
         (GENERATIONS * self.limits().generation_bytes).max(live_bytes / LIVE_FRACTION)
+    }
+
+    /// The oldest of the logs that are ripe, as many as a merge takes: it has them in memory.
+    pub fn oldest_logs<'a>(&self, ripe: &'a [Run]) -> &'a [Run] {
+        let limit = 2 * self.level0_limit(self.jobs.told_live_bytes.load(Relaxed).max(0) as u64);
+        let mut bytes = 0;
+        let is_taken = |log: &&Run| {
+            let is_taken = bytes < limit;
+            bytes += log.bytes();
+            is_taken
+        };
+        let count = ripe.iter().rev().take(LOGS_MAX).take_while(is_taken).count();
+        &ripe[ripe.len() - count..]
     }
 
     /// True if level 0 is to be merged.
@@ -113,8 +126,9 @@ impl<S: Shape> Lsm<S> {
             && self.env.options().compression != Compression::None
     }
 
-    /// True if scans have passed over more entries of logs than a merge of level 0 costs. The
-    /// first keys of a queue are of this kind: everything before the first pair is deleted.
+    /// True if seeks of sealed logs, and entries of logs that scans passed over, have cost more than a
+    /// merge of level 0. The first keys of a queue are of this kind: everything before the first pair is
+    /// deleted.
     fn owes_level0(&self, view: &View<S>) -> bool {
         let debt = self.jobs.level0_debt.load(Relaxed);
         let fragments = || view.shape.groups().filter(|group| group.level == 1).count() as u64;
@@ -124,7 +138,7 @@ impl<S: Shape> Lsm<S> {
             Some(in_memory + parts.indexed.iter().map(|part| part.entries).sum::<u64>())
         };
         let entries = || view.logs.iter().filter_map(Run::log).filter_map(entries_of).sum::<u64>();
-        debt > OWED_MIN && debt > REWRITE_COST * (entries() + FRAGMENT_COST * fragments())
+        debt > OWED_MIN && debt > rewrite_cost(entries(), view.log_bytes()) + FRAGMENT_COST * fragments()
     }
 
     /// Seals the active generation if memtables take more memory than they may: a log that is indexed

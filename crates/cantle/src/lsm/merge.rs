@@ -43,17 +43,20 @@ pub struct Planned {
 impl<S: Shape> Lsm<S> {
     /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
     /// openings. They are the oldest, without a gap.
-    pub(super) fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
+    pub fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
         let is_of = |run: &Run, log: &SharedLog| run.is_of(&log.segment);
         self.rotation.ripe(view, &view.logs, is_of).to_vec()
     }
 
-    /// Merges all ripe logs into the tables; false if there are none, or if running merges are in the
-    /// way of maintenance.
+    /// Merges all ripe logs into the tables, or as many as maintenance takes at once; false if there are
+    /// none, or if running merges are in the way of maintenance.
     pub fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
         let has_adopted = self.adopt_logs(trigger)?;
         let merge = |view: &View<S>, busy: &Busy| {
-            let logs = self.ripe_logs(view);
+            let mut logs = self.ripe_logs(view);
+            if trigger == Trigger::Background {
+                logs = self.oldest_logs(&logs).to_vec();
+            }
             canary!(LOG_LEFT_OUT => let logs = [logs.get(..1).unwrap_or_default(), logs.get(2..).unwrap_or_default()].concat());
             let bytes = logs.iter().map(Run::bytes).sum();
             let job = view.shape.take_logs(&self.env.order, &self.rules(), &Logs { bytes }, busy);

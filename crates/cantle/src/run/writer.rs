@@ -34,6 +34,11 @@ impl KeptEntry {
     pub fn content(&self) -> Content<'_> {
         Content { key: &self.key, version: self.version, kind: self.kind, value: &self.value }
     }
+
+    /// Bytes of key and value.
+    pub fn bytes(&self) -> u64 {
+        (self.key.len() + self.value.len()) as u64
+    }
 }
 
 /// A finished table, and the start of its chunk.
