@@ -87,6 +87,32 @@ fn a_load_by_several_writers_in_key_order_is_written_once() {
     assert_is(&db, &model, "updated");
 }
 
+/// Writers that take some keys at a time, one of which is late: no operation stands beside its neighbours.
+#[test]
+fn a_load_by_writers_of_many_keys_at_a_time_is_written_once() {
+    let disk = MemVfs::without_history();
+    let layout = FlsmOptions::new().generation_bytes(256 << 10).guard_bytes(256 << 10);
+    let db = open_with(&disk, KeyspaceOptions::new().layout(layout));
+    let mut numbers: Vec<u64> = (0..24_000).collect();
+    for turns in numbers.chunks_exact_mut(80) {
+        let first = turns[0];
+        (0..80).for_each(|at| turns[at as usize] = first + at % 2 * 40 + at / 2);
+    }
+    let late: Vec<u64> = numbers.drain(2000..2040).collect();
+    numbers.splice(2400..2400, late);
+    let mut model = Model::new();
+    for number in numbers {
+        db.put(key(number), value(number, 150)).unwrap();
+        model.insert(key(number), value(number, 150));
+    }
+    lsm_of(&db).settle_for_test().unwrap();
+    assert!(stats(&db).logs_adopted > 10, "{:?}", stats(&db));
+    assert!(table_bytes_written(&db) < 400_000, "the last log is merged: {}", table_bytes_written(&db));
+    assert_is(&db, &model, "loaded");
+    let killed = open(&disk.kill());
+    assert_is(&killed, &model, "killed");
+}
+
 #[test]
 fn adopted_logs_are_there_after_a_kill_a_close_and_a_loss_of_power() {
     let disk = MemVfs::new();

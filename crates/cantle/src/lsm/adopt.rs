@@ -46,21 +46,32 @@ impl<S: Shape> Lsm<S> {
         (shared <= (part.end - part.start) / SHARED_FRACTION).then(|| (log.clone(), moves))
     }
 
-    /// Bytes of a log in key order up to a key, or a little more.
+    /// Bytes of a log in key order up to a key, or a little more. The operations without a stretch are divided
+    /// among the blocks.
     fn bytes_upto(&self, segment: &Segment, parts: &Parts, part: &IndexedPart, key: &[u8]) -> Result<u64> {
         let malformed = segment.malformed_block(part.root);
         let root = segment.index_block(&self.env, &parts.header, part.root)?;
         let mut root = BlockCursor::new(root, self.env.order.clone());
-        root.seek(key).map_err(&malformed)?;
-        while root.entry().is_some() {
+        root.seek_to_first().map_err(&malformed)?;
+        // Bytes of all stretches and of all blocks, and of those up to the key.
+        let (mut stretches, mut blocks, mut upto) = (0_u64, 0_u64, None);
+        while let Some(entry) = root.entry() {
+            let is_last = upto.is_none() && self.env.order.compare(entry.key, key).is_ge();
             let place = decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?;
-            // A place behind the operations is a block of those that are not in order.
-            if place.offset < part.end {
-                return Ok((place.offset + u64::from(place.len)).saturating_sub(part.start));
+            // A place behind the operations is a block.
+            match place.offset < part.end {
+                true => stretches += u64::from(place.len),
+                false => blocks += u64::from(place.len),
+            }
+            if is_last {
+                upto = Some((stretches, blocks));
             }
             root.next().map_err(&malformed)?;
         }
-        Ok(part.end - part.start)
+        let part_bytes = part.end - part.start;
+        let per_block_byte = part_bytes.saturating_sub(stretches) as f64 / blocks.max(1) as f64;
+        let bytes = |(stretches, blocks)| stretches + (blocks as f64 * per_block_byte) as u64;
+        Ok(upto.map_or(part_bytes, bytes))
     }
 
     /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from
