@@ -61,8 +61,6 @@ pub struct IndexedPart {
     pub entries: u64,
     /// Number of operations in the log up to the part's end.
     pub operations: u64,
-    /// Number of entries that do not stand near the one before them in key order.
-    pub jumps: u64,
     /// Place of the root block; length 0 if there is no index.
     pub root: RecordPtr,
     /// Place of the filter, all its pieces together; length 0 if the order forbids hashing.
@@ -77,6 +75,9 @@ pub struct IndexedPart {
     /// The part's first and last key, if there is memory for them. For a part of an earlier epoch
     /// they are unknown until they are read from its index (`read::learn`).
     pub ends: OnceLock<Ends>,
+    /// Number of entries that do not stand near the one before them in key order; `None` for a part that was
+    /// read from a file.
+    pub jumps: Option<u64>,
 }
 
 /// A place as the value of an index entry.
@@ -97,7 +98,6 @@ impl IndexedPart {
         put_varint(out, self.end);
         put_varint(out, self.entries);
         put_varint(out, self.operations);
-        put_varint(out, self.jumps);
         encode_place(self.root, out);
         encode_place(self.filter, out);
         encode_place(self.previous, out);
@@ -133,8 +133,14 @@ impl IndexedPart {
 
     /// True if its operations stand in the order of their keys, or if those that stand together are many:
     /// writers that take turns, or that are late, write so. A scan reads them about as fast as a table.
+    /// Where the jumps are unknown, few operations may have blocks, which take less than two bytes for each
+    /// operation of the part then, and would take some twenty.
     pub fn is_in_key_order(&self) -> bool {
-        self.root.len > 0 && self.jumps <= self.entries / TOGETHER_MIN
+        self.root.len > 0
+            && match self.jumps {
+                Some(jumps) => jumps <= self.entries / TOGETHER_MIN,
+                None => self.root.offset - self.end <= 2 * self.entries,
+            }
     }
 
     /// The piece of the filter for keys of this hash, and the number of pieces.
@@ -161,7 +167,6 @@ impl IndexedPart {
             end: decoder.size()?,
             entries: decoder.size()?,
             operations: decoder.size()?,
-            jumps: decoder.size()?,
             root: decode_place(&mut decoder)?,
             filter: decode_place(&mut decoder)?,
             previous: decode_place(&mut decoder)?,
@@ -169,6 +174,7 @@ impl IndexedPart {
             voids: Vec::new(),
             at,
             ends: OnceLock::new(),
+            jumps: None,
         };
         for _ in 0..decoder.varint()? {
             let version = decoder.number()?;
@@ -270,7 +276,6 @@ pub fn build_index(
         end,
         entries,
         operations,
-        jumps,
         root,
         filter,
         tombstones,
@@ -278,6 +283,7 @@ pub fn build_index(
         at,
         previous,
         ends,
+        jumps: Some(jumps),
     };
     let mut payload = Vec::new();
     let mut encoded = Vec::new();

@@ -102,11 +102,11 @@ mod tests {
         assert_documented(page, &head.encode()[..48], 0);
         assert_eq!(Head::decode(&head.encode()), Some(head));
         let record = [
-            0xba, 0xd8, 0x5e, 0xd5, 0x1c, 0x80, 0xad, 0x02, 0x07, 0x03, 0xcf, 0xea, 0xd4, 0x05, 0x61, 0x70,
+            0xf2, 0xc8, 0x2a, 0x4b, 0x1c, 0x80, 0xad, 0x02, 0x07, 0x03, 0xcf, 0xea, 0xd4, 0x05, 0x61, 0x70,
             0x70, 0x2f, 0x31,
         ];
-        assert_documented(include_str!("../../../../docs/format/log.md"), &record[2..], 0x130);
-        let state = State { base: 0x12e, len: record.len() }.encode(8);
+        assert_documented(include_str!("../../../../docs/format/log.md"), &record[3..], 0x130);
+        let state = State { base: 0x12d, len: record.len() }.encode(8);
         let mut slot = [8u64.to_le_bytes(), state.to_le_bytes()].concat();
         slot.extend_from_slice(&record);
         assert_documented(page, &slot, HEAD_BYTES as usize);
