@@ -84,16 +84,22 @@ impl Guard {
     /// Number of its newest runs whose merge reads have paid for: the most of those that cost no more than
     /// the part of the debt that they have made. The newest ones are short, and soon paid for.
     fn paid(&self, order: &KeyOrder) -> Option<usize> {
-        let (debt, spare) = (self.tally.debt(), self.depth(order).saturating_sub(1) as u64);
+        let debt = self.tally.debt();
+        let cost = |newest: &[Run]| {
+            rewrite_cost(newest.iter().map(entries_of).sum(), newest.iter().map(Run::bytes).sum())
+        };
+        // Usually not even the least merge is paid for, and the depths need not be known.
+        if debt <= cost(self.runs.get(..2)?) {
+            return None;
+        }
+        let spare = |runs: &[Run]| depth(order, runs).saturating_sub(1) as u128;
+        let of_all = spare(&self.runs);
         let is_paid = |count: &usize| {
             let newest = &self.runs[..*count];
-            let (entries, bytes) = (newest.iter().map(entries_of).sum(), newest.iter().map(Run::bytes).sum());
-            let gain = depth(order, newest).saturating_sub(1) as u64;
-            gain > 0
-                && u128::from(debt) * u128::from(gain)
-                    > u128::from(rewrite_cost(entries, bytes)) * u128::from(spare)
+            let gain = spare(newest);
+            gain > 0 && u128::from(debt) * gain > u128::from(cost(newest)) * of_all
         };
-        if debt == 0 || spare == 0 { None } else { (2..=self.runs.len()).rev().find(is_paid) }
+        (2..=self.runs.len()).rev().find(is_paid)
     }
 
     /// Number of runs that it may have before some of them are merged.
@@ -176,20 +182,21 @@ impl Levels {
             None => guard.tally.debt() > rewrite_cost(guard.entries(), guard.bytes()),
         };
         let is_owing = |guard: &&Arc<Guard>| !guard.runs.is_empty() && owes(guard);
-        let gaining = |guard: &Guard| match rules.seek_compaction {
-            Some(_) => Some(guard.runs.len()).filter(|_| guard.depth(order) > 1 && owes(guard)),
+        let paid = |guard: &Guard| match rules.seek_compaction {
+            Some(_) => Some(guard.runs.len()).filter(|_| owes(guard) && guard.depth(order) > 1),
             None => guard.paid(order),
         };
         let is_divided = rules.hashed.is_none();
         let is_long = |guard: &Guard| is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes;
         let divide =
             |guard: &Arc<Guard>| divide_apart(order, guard).filter(|_| is_divided && busy.is_free(guard.id));
-        let sort = |guard: &Arc<Guard>| match divide(guard) {
-            Some(insert) => Some(Job::of_moves(vec![insert])),
-            None if is_long(guard) => within(guard, guard.runs.len()),
-            None => gaining(guard).and_then(|count| within(guard, count)),
+        let sort = |guard: &Arc<Guard>| {
+            let count = if is_long(guard) { guard.runs.len() } else { paid(guard)? };
+            match divide(guard) {
+                Some(insert) => Some(Job::of_moves(vec![insert])),
+                None => within(guard, count),
+            }
         };
-        let is_to_be_sorted = |guard: &&Arc<Guard>| is_long(guard) || gaining(guard).is_some();
         self.pick_purge(rules, busy)
             .or_else(|| self.pick_empty(rules, busy))
             .or_else(|| self.pick_bare(rules, busy))
@@ -197,7 +204,7 @@ impl Levels {
             .or_else(|| crowded(last).iter().find_map(newest_alike))
             .or_else(|| above.iter().flatten().filter(is_owing).find_map(down))
             .or_else(|| self.free_space(order, rules, busy))
-            .or_else(|| last.iter().filter(is_to_be_sorted).find_map(sort))
+            .or_else(|| last.iter().find_map(sort))
             .or_else(|| self.outgrown(rules.level_percent?).iter().find_map(down))
             .or_else(|| self.pick_level(order, rules, busy))
             .or_else(|| self.pick_moves(order, rules, busy))

@@ -25,8 +25,9 @@ pub struct OpenStretch<S: Shape> {
     lsm: Arc<Lsm<S>>,
     span: Span,
     pairs: Box<MergedPairs>,
-    /// Number of sealed logs above the groups, and true if there is any.
+    /// Number of sealed logs above the groups.
     sealed_logs: u64,
+    /// True if there are logs above the groups, sealed or not.
     has_logs: bool,
     /// Weak: a cursor that rests keeps no file but those of its stretch.
     shape: Weak<S>,

@@ -61,7 +61,7 @@ pub trait Shape: Sized + Send + Sync + 'static {
 
 /// Cost of merging an entry, in entries that a scan passes over. When reads have cost as much as a merge
 /// would, it is due. PebblesDB §4.2 merges after ten seeks without a write.
-pub const REWRITE_COST: u64 = 4;
+const REWRITE_COST: u64 = 4;
 /// Bytes whose merging costs as much as an entry that a scan passes over: 0.2 µs, at 200 MB/s.
 const REWRITE_BYTES: u64 = 40;
 /// Cost of a run to a seek, in entries that a scan passes over. An entry takes 0.2 µs, a run 2 µs if its
