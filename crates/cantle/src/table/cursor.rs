@@ -38,15 +38,12 @@ struct ReadAhead {
     run: Run,
     /// Minimum and maximum of the bytes read at once while it moves forward.
     limits: [u64; 2],
-    /// True if all that follows is read as well.
-    is_one_pass: bool,
 }
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
         let limits = if fill_cache { SCAN_BYTES } else { ONE_PASS_BYTES };
-        let (run, is_one_pass) = (Run::default(), !fill_cache);
-        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run, limits, is_one_pass };
+        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run: Run::default(), limits };
         Self { table, fill_cache, index: None, data: None, data_handle: None, ahead, read: None }
     }
 
@@ -186,8 +183,8 @@ impl ReadAhead {
                 read => read?,
             };
             self.offset = handle.offset;
-            if self.is_one_pass {
-                // A merge then waits for the device only if that is slower than the merge.
+            if self.limits == ONE_PASS_BYTES {
+                // All that follows is read as well. A merge then waits for the device only if that is slower than the merge.
                 let end = self.offset + self.bytes.len() as u64;
                 let left = table.data().end.saturating_sub(end);
                 if left > 0 {
