@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// heat, and which are in memory
 ///
 /// Guards are drawn level by level, with their sizes, their tables, which a read has to search, the
-/// number of tables that they may have before some are merged, and their read debt. The debt is the cost of reads since the guard was last merged, in entries that
-/// they passed over.
+/// number of tables that they may have before some are merged, and their read debt. The debt is the
+/// cost of reads since the guard was last merged, in entries that they passed over.
 ///
 /// --json prints an array with one object for each range: start (its smallest possible key as the map prints it; empty
 /// in the first range), start_hex (the same key, whole, in hexadecimal), level, table_bytes, log_bytes, garbage_bytes,

@@ -3,7 +3,7 @@
 use super::{Db, Options, WriteStalls};
 use crate::layout::options::FlsmOptions;
 use crate::sync::Arc;
-use crate::sync::thread::{sleep, spawn};
+use crate::sync::thread::{JoinHandle, sleep, spawn};
 use crate::sync::waits::{Cause, test_support::on_wait};
 use crate::types::durability::Durability;
 use crate::vfs::{Call, Held, MemVfs, Operation, Stall, StallVfs};
@@ -56,6 +56,17 @@ fn put_while_held(db: &Db, stall: Stall, value: Vec<u8>) {
     sleep(2 * STALL);
     drop(stall);
     put.join().unwrap();
+}
+
+/// A put in another thread that waits for this cause now.
+fn waiting_put(db: &Db, cause: Cause) -> JoinHandle<()> {
+    let (db, (arrive, arrived)) = (db.clone(), channel());
+    let put = spawn("put", move || {
+        on_wait(move |cause| arrive.send(cause).unwrap_or_default());
+        db.put("key", "value").unwrap();
+    });
+    assert_eq!(arrived.recv(), Ok(cause));
+    put.unwrap()
 }
 
 /// A put that waits for nothing reads no clock but for its own duration.
@@ -114,16 +125,8 @@ fn the_longest_delay_of_the_brake_is_no_sum() {
 #[test]
 fn a_put_that_waits_for_space_is_stalled_by_the_brake() {
     let (db, _) = open(KeyspaceOptions::new(), Durability::Process);
-    let (pause, (arrive, arrived)) = (db.handle.store.substrate.reserve.pause_puts_for_test(), channel());
-    let put = {
-        let db = db.clone();
-        spawn("put", move || {
-            on_wait(move |cause| arrive.send(cause).unwrap_or_default());
-            db.put("key", "value").unwrap();
-        })
-        .unwrap()
-    };
-    assert_eq!(arrived.recv(), Ok(Cause::Brake));
+    let pause = db.handle.store.substrate.reserve.pause_puts_for_test();
+    let put = waiting_put(&db, Cause::Brake);
     sleep(2 * STALL);
     drop(pause);
     put.join().unwrap();
@@ -133,16 +136,7 @@ fn a_put_that_waits_for_space_is_stalled_by_the_brake() {
 
 /// Puts in another thread while `held` is there, and drops it after the time of a stall.
 fn put_while_locked<H>(db: &Db, held: H) {
-    let (arrive, arrived) = channel();
-    let put = {
-        let db = db.clone();
-        spawn("put", move || {
-            on_wait(move |cause| arrive.send(cause).unwrap_or_default());
-            db.put("key", "value").unwrap();
-        })
-        .unwrap()
-    };
-    assert_eq!(arrived.recv(), Ok(Cause::Lock));
+    let put = waiting_put(db, Cause::Lock);
     sleep(2 * STALL);
     drop(held);
     put.join().unwrap();
