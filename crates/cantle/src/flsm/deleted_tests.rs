@@ -1,7 +1,12 @@
 //! Range deletes in the tables of guards.
 
+use super::levels::Levels;
 use super::tests::{Model, all, assert_is, guards, key, lsm_of, open, stats, three_guards, value};
 use crate::layout::options::FlsmOptions;
+use crate::lsm::busy::Busy;
+use crate::lsm::merge::{Planned, Trigger};
+use crate::lsm::shape::Job;
+use crate::lsm::view::View;
 use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::sync::random::Rng;
@@ -296,4 +301,35 @@ fn deleted_keys_stay_deleted_through_merges_and_snapshots_see_them() {
         assert_is(&db, &model, "compacted");
     }
     assert!(marked > 0, "whole tables were marked");
+}
+
+/// A mark of a later range delete stands below an earlier one. What both hide stays hidden from a snapshot
+/// that sees only the earlier one.
+#[test]
+fn a_later_range_delete_brings_back_nothing_of_an_earlier_one() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        let write = |act: &dyn Fn()| {
+            act();
+            lsm.merge_logs_for_test().unwrap();
+        };
+        write(&|| (0..9).for_each(|number| db.put(key(number), value(number, 200)).unwrap()));
+        write(&|| (0..9).step_by(4).for_each(|number| db.put(key(number), "deleted").unwrap()));
+        write(&|| db.delete_range(key(4)..key(5)).unwrap());
+        let snapshot = db.snapshot();
+        let before = all(snapshot.range(..));
+        write(&|| db.delete_range(..).unwrap());
+        assert_eq!(dropped(&db), 3, "all but the newest");
+        let newest_three = |view: &View<Levels>, _: &Busy| {
+            let [guard] = &view.shape.last()[..] else { panic!("one guard") };
+            assert_eq!(guard.runs.len(), 4);
+            Some(Planned { logs: Vec::new(), job: Job::of_pieces(vec![guard.merge(3, &lsm.rules())]) })
+        };
+        assert!(lsm.run_next(newest_three, Trigger::Asked).unwrap());
+        assert!(all(snapshot.range(..)) == before && !before.contains_key(&key(4)));
+        assert_eq!(snapshot.get(key(4)).unwrap(), None);
+        assert_eq!(db.range(..).count(), 0);
+    });
 }

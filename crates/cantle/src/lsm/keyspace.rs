@@ -113,7 +113,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// The sizes and the state by which the layout chooses a job now.
-    pub(super) fn rules(&self) -> Rules {
+    pub fn rules(&self) -> Rules {
         let oldest_snapshot = self.substrate.mvcc.open_versions().first().copied().unwrap_or(u64::MAX);
         Rules { oldest_snapshot, settled: self.substrate.files.settled_below(), ..self.limits().rules }
     }

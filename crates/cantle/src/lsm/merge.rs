@@ -103,7 +103,7 @@ impl<S: Shape> Lsm<S> {
     /// Plans a job and executes it; false if there is none, if the keyspace was dropped meanwhile, or
     /// if the change was refused. If running merges are in the way, maintenance does without the job,
     /// and others wait.
-    pub(super) fn run_next(
+    pub fn run_next(
         &self,
         plan: impl Fn(&View<S>, &Busy) -> Option<Planned>,
         trigger: Trigger,

@@ -44,7 +44,8 @@ pub fn keep_versions(
     let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         canary!(SNAPSHOT_VERSIONS_DROPPED => let needed = needed && newer.is_none());
-        *newer = Some(version);
+        // A mark on a run has the version of a range delete that may come before newer entries than the run's.
+        *newer = Some(newer.map_or(version, |newer| newer.min(version)));
         needed
     };
     while let Some(entry) = merged.cursor.entry() {
