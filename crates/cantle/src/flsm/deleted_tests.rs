@@ -303,8 +303,8 @@ fn deleted_keys_stay_deleted_through_merges_and_snapshots_see_them() {
     assert!(marked > 0, "whole tables were marked");
 }
 
-/// A mark of a later range delete stands below an earlier one. What both hide stays hidden from a snapshot
-/// that sees only the earlier one.
+/// A mark of a later range delete stands below an earlier one. A snapshot that sees only the earlier one sees
+/// nothing that both hide.
 #[test]
 fn a_later_range_delete_brings_back_nothing_of_an_earlier_one() {
     let disk = MemVfs::new();

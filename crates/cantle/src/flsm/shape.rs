@@ -88,7 +88,7 @@ impl Shape for Levels {
         self.append_fragments(order, rules, logs, busy)
     }
 
-    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds) -> Option<Job> {
+    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds, upto: u64) -> Option<Job> {
         let mut tops = self.levels.first()?.iter().filter(|top| top.span.overlaps(order, bounds));
         let is_unsorted = |guard: &Arc<Guard>| {
             let is_last = guard.level as usize == self.levels.len();
@@ -99,8 +99,12 @@ impl Shape for Levels {
             let has_log = guard.runs.iter().any(|run| run.log().is_some());
             guard.span.overlaps(order, bounds) && (is_deep || is_left || has_log)
         };
+        let is_old = |guard: &Arc<Guard>| guard.runs.iter().any(|run| run.file().id < upto);
         let is_unsorted = |top: &&Arc<Guard>| {
-            self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is_unsorted))
+            let any = |is: &dyn Fn(&Arc<Guard>) -> bool| {
+                self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is))
+            };
+            any(&is_unsorted) && any(&is_old)
         };
         let top = tops.find(is_unsorted)?;
         Some(Job::of_pieces(self.column(order, rules, top, 0)))

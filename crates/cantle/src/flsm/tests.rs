@@ -3,11 +3,16 @@
 use super::levels::Levels;
 use crate::layout::options::FlsmOptions;
 use crate::layout::stats::{FlsmStats, LayoutStats};
+use crate::lsm::busy::Busy;
 use crate::lsm::keyspace::Lsm;
+use crate::lsm::merge::{Planned, Trigger};
 use crate::lsm::shape::Shape;
+use crate::lsm::view::View;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::random::Rng;
+use crate::types::bounds::Bounds;
+use crate::types::order::KeyOrder;
 use crate::vfs::{CrashPlan, MemVfs, OpenMode, Vfs};
 use crate::{Db, KeyspaceOptions, Options, Snapshot};
 use std::any::Any;
@@ -615,4 +620,30 @@ fn maintenance_merges_the_oldest_logs_and_as_many_as_it_takes_at_once() {
     let limit = 2 * 4 * (64 << 10);
     assert!(sizes.0 >= limit && sizes.0 < limit + (80 << 10) && sizes.1 > 2 * limit, "{sizes:?}");
     assert!(sizes.2 <= 12);
+}
+
+/// A writer may be faster.
+#[test]
+fn a_compaction_leaves_what_is_written_meanwhile() {
+    let disk = MemVfs::without_history();
+    let db = three_guards(&disk);
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        let write = || {
+            (0..300).step_by(7).for_each(|number| db.put(key(number), value(number, 100)).unwrap());
+            lsm.merge_logs_for_test().unwrap();
+        };
+        write();
+        let upto = 1 + lsm.view().tables().map(|run| run.file().id).max().unwrap();
+        let sort = |view: &View<Levels>, _: &Busy| {
+            let job = view.shape.sort_within(&KeyOrder::Bytewise, &lsm.rules(), &Bounds::of(&..), upto)?;
+            Some(Planned { logs: Vec::new(), job })
+        };
+        let guards = guards(&db).len();
+        for _ in 0..guards {
+            assert!(lsm.run_next(sort, Trigger::Asked).unwrap());
+            write();
+        }
+        assert!(!lsm.run_next(sort, Trigger::Asked).unwrap());
+    });
 }

@@ -81,11 +81,13 @@ impl<S: Shape> Lsm<S> {
             let (log, moves) = self.log_apart(view, &self.ripe_logs(view), busy)?;
             Some(Planned { logs: vec![log], job: Job::of_moves(moves) })
         };
-        let mut has_adopted = false;
-        while self.run_next(adopt, trigger)? {
+        // Not those that are written meanwhile.
+        let ripe = self.ripe_logs(&self.rotation.view.load_full()).len() as u64;
+        let mut adopted = 0;
+        while adopted < ripe && self.run_next(adopt, trigger)? {
             self.counters.logs_adopted.add(1);
-            has_adopted = true;
+            adopted += 1;
         }
-        Ok(has_adopted)
+        Ok(adopted > 0)
     }
 }

@@ -76,13 +76,15 @@ impl<S: Shape> Lsm<S> {
         Some(Planned { logs: Vec::new(), job })
     }
 
-    /// Merges everything within the bounds, as of now.
+    /// Merges everything within the bounds, as of now. Later writes stay as they are: somebody may write faster
+    /// than this merges.
     pub(super) fn sort(&self, bounds: &Bounds) -> Result<()> {
         self.rotation.seal_active();
         self.index_all_sealed()?;
         self.merge_logs(Trigger::Asked)?;
+        let upto = self.substrate.files.peek_id();
         let sort = |view: &View<S>, _: &Busy| {
-            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds)?;
+            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds, upto)?;
             Some(Planned { logs: Vec::new(), job })
         };
         loop {
@@ -96,7 +98,10 @@ impl<S: Shape> Lsm<S> {
         let rearrange = |view: &View<S>, busy: &Busy| {
             self.pick(view, busy).filter(|planned| planned.job.pieces.is_empty())
         };
-        while self.run_next(rearrange, Trigger::Asked)? {}
+        let mut groups = self.rotation.view.load().shape.groups().count();
+        while groups > 0 && self.run_next(rearrange, Trigger::Asked)? {
+            groups -= 1;
+        }
         Ok(())
     }
 
