@@ -28,6 +28,9 @@ pub struct Guard {
     /// Newest first.
     pub runs: Vec<Run>,
     pub tally: Tally,
+    /// Bytes that a merge could not divide: long values, or versions of one key that snapshots see. In memory
+    /// only.
+    pub uncut_bytes: u64,
 }
 
 /// The guards of one level, in the order of keys. The first one is the sentinel.
@@ -93,7 +96,7 @@ fn share_of(run: &Run, total: u64) -> u64 {
 
 impl Guard {
     pub fn new(id: u64, level: u32, span: Span, runs: Vec<Run>) -> Self {
-        Self { id, level, span, runs, tally: Tally::default() }
+        Self { id, level, span, runs, tally: Tally::default(), uncut_bytes: 0 }
     }
 
     /// Number of entries of its tables that are not dropped.

@@ -125,6 +125,13 @@ impl Guard {
     }
 }
 
+impl Piece {
+    /// True if its output is to be divided.
+    pub(super) fn is_divided(&self) -> bool {
+        matches!(self.cuts, Cuts::Near(bytes) if bytes < WHOLE)
+    }
+}
+
 /// The division of a guard whose runs have no key in common, at the run nearest to its middle.
 fn divide_apart(order: &KeyOrder, guard: &Guard) -> Option<Move> {
     if guard.runs.len() < 2 || guard.depth(order) > 1 {
@@ -187,7 +194,8 @@ impl Levels {
             None => guard.paid(order),
         };
         let is_divided = rules.hashed.is_none();
-        let is_long = |guard: &Guard| is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes;
+        let is_long =
+            |guard: &Guard| is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes + guard.uncut_bytes;
         let divide =
             |guard: &Arc<Guard>| divide_apart(order, guard).filter(|_| is_divided && busy.is_free(guard.id));
         let sort = |guard: &Arc<Guard>| {

@@ -243,7 +243,10 @@ impl Changing<'_> {
                 _ if own.is_empty() => vec![guard.with_runs(guard.runs.clone())],
                 true => {
                     let new = own.iter().map(|(placed, share)| run_of(self.order, placed, *share, part));
-                    vec![guard.with_runs(new.chain(guard.runs.iter().cloned()).collect())]
+                    let is_uncut = guard.runs.is_empty() && piece.is_divided();
+                    let joined = guard.with_runs(new.chain(guard.runs.iter().cloned()).collect());
+                    let uncut_bytes = if is_uncut { joined.bytes() } else { guard.uncut_bytes };
+                    vec![Guard { uncut_bytes, ..joined }]
                 }
                 false => self.divide(&guard, &starts, &own),
             };
@@ -381,8 +384,8 @@ impl Changing<'_> {
 
 impl Guard {
     pub(super) fn with_runs(&self, runs: Vec<Run>) -> Self {
-        let (span, tally) = (self.span.clone(), self.tally.clone());
-        Self { id: self.id, level: self.level, span, runs, tally }
+        let Self { id, level, uncut_bytes, .. } = *self;
+        Self { id, level, span: self.span.clone(), runs, tally: self.tally.clone(), uncut_bytes }
     }
 
     fn in_level(&self, level: u32) -> Self {
