@@ -8,6 +8,7 @@
 
 use super::tally::Tally;
 use crate::lsm::hashed::Chosen;
+use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{Change, Stretch, depth};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
@@ -28,9 +29,8 @@ pub struct Guard {
     /// Newest first.
     pub runs: Vec<Run>,
     pub tally: Tally,
-    /// Bytes that a merge could not divide: long values, or versions of one key that snapshots see. In memory
-    /// only.
-    pub uncut_bytes: u64,
+    /// The place at which it may be divided, if that is known. In memory only.
+    pub division: Option<Arc<Division>>,
 }
 
 /// The guards of one level, in the order of keys. The first one is the sentinel.
@@ -96,12 +96,28 @@ fn share_of(run: &Run, total: u64) -> u64 {
 
 impl Guard {
     pub fn new(id: u64, level: u32, span: Span, runs: Vec<Run>) -> Self {
-        Self { id, level, span, runs, tally: Tally::default(), uncut_bytes: 0 }
+        Self { id, level, span, runs, tally: Tally::default(), division: None }
     }
 
     /// Number of entries of its tables that are not dropped.
     pub fn entries(&self) -> u64 {
         self.runs.iter().map(entries_of).sum()
+    }
+
+    /// The second half of its keys, if that is known.
+    pub fn half(&self) -> Option<&Half> {
+        match self.division.as_deref() {
+            Some(Division::At(half)) => Some(half),
+            _ => None,
+        }
+    }
+
+    /// Bytes that a merge could not divide.
+    pub fn uncut_bytes(&self) -> u64 {
+        match self.division.as_deref() {
+            Some(Division::Nowhere { bytes }) => *bytes,
+            _ => 0,
+        }
     }
 
     fn record(&self) -> GroupRecord {

@@ -1,9 +1,11 @@
 //! The choice of merges and of guards: pure functions from guards and sizes to a job.
 //!
 //! Guards need no parameter. Only the last level makes new ones: a guard that has grown long is
-//! rewritten, and its output cut where neighbouring keys share the fewest leading bytes. A higher
-//! level takes some of these keys, so that each of its guards has about `FAN_OUT` guards below it.
-//! PebblesDB §3.2 chooses guards by the hash of keys, and leaves this to future work.
+//! divided near its middle, where neighbouring keys share the fewest leading bytes. Merges note this
+//! key ([`middle`](crate::lsm::middle)), so nothing is rewritten for it; a guard whose middle nobody
+//! knows is rewritten, and its output cut. A higher level takes some of these keys, so that each of its
+//! guards has about `FAN_OUT` guards below it. PebblesDB §3.2 chooses guards by the hash of keys, and
+//! leaves this to future work.
 
 use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
@@ -19,14 +21,21 @@ use std::ops::Range;
 /// Number of guards of a level for each guard of the level above; also the ratio of their data.
 pub const FAN_OUT: usize = 8;
 /// A run is merged with the newer ones if it is at most this many times as long as all of them
-/// together. A merge thus at least multiplies the length of what it merges by 3/2, and an entry
-/// takes part in a logarithmic number of merges of its guard.
-const ALIKE: u64 = 2;
+/// together. A merge thus at least doubles the length of what it merges, and an entry takes part in a
+/// logarithmic number of merges of its guard.
+const ALIKE: u64 = 1;
 /// A guard above the last level is rewritten in its place, instead of merged into the last level,
 /// if that level has more than this many times its data there (PebblesDB §3.4).
 const REWRITE_RATIO: u64 = 25;
 /// A guard of the last level is divided from this many target lengths on.
-const DIVIDE_FROM: u64 = 3;
+const DIVIDE_FROM: u64 = 2;
+/// The output of a merge is cut from this many halves of the target length on. It is estimated, and the last
+/// part must not be short.
+const CUT_FROM: u64 = 5;
+/// The least part of a guard that becomes one of its own without a merge.
+const SHARE_MIN: f64 = 1.0 / 3.0;
+/// The greatest part of a guard that may have keys on both sides of the beginning of a run.
+const UNKNOWN_MAX: f64 = 1.0 / 8.0;
 /// The least part of a guard that is freed by a merge for space.
 const GAIN_MIN: f64 = 1.0 / 16.0;
 /// A guard of the last level is thin below this part of the target length.
@@ -113,7 +122,7 @@ impl Guard {
         let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
         // Garbage takes no part in the output.
         let bytes = bytes.saturating_sub(self.stale_bytes(rules.oldest_snapshot));
-        let is_divided = is_whole && rules.hashed.is_none() && bytes > 2 * rules.table_bytes;
+        let is_divided = is_whole && rules.hashed.is_none() && bytes > CUT_FROM * rules.table_bytes / 2;
         Piece {
             span: self.span.clone(),
             tables: self.runs[..count].to_vec(),
@@ -125,32 +134,39 @@ impl Guard {
     }
 }
 
-impl Piece {
-    /// True if its output is to be divided.
-    pub(super) fn is_divided(&self) -> bool {
-        matches!(self.cuts, Cuts::Near(bytes) if bytes < WHOLE)
-    }
-}
-
-/// The division of a guard whose runs have no key in common, at the run nearest to its middle.
-fn divide_apart(order: &KeyOrder, guard: &Guard) -> Option<Move> {
-    if guard.runs.len() < 2 || guard.depth(order) > 1 {
-        return None;
-    }
-    let mut runs: Vec<&Run> = guard.runs.iter().collect();
-    order.sort_by(&mut runs, |a, b| match (&a.span.start, &b.span.start) {
-        (Some(a), Some(b)) => order.compare(a, b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    });
-    let mut before_bytes = 0;
-    let half = guard.bytes() / 2;
-    let places = runs.iter().map(|run| {
-        let distance = half.abs_diff(before_bytes);
-        before_bytes += run.bytes();
-        (distance, run.span.start.clone())
-    });
-    let (_, start) = places.skip(1).min_by_key(|(distance, _)| *distance)?;
-    Some(Move::Insert { level: guard.level, start: start?, share: 0.5 })
+/// The division of a guard where a run begins, or in the middle of what came last, whichever is nearer to
+/// the middle of its bytes; `None` if a part would be much shorter than the other. It moves no data: the parts
+/// share tables, and each merges its own when that is due (PebblesDB §3.3 inserts guards so).
+fn divide(order: &KeyOrder, guard: &Guard) -> Option<Move> {
+    let bytes = guard.bytes().max(1);
+    // The bytes from the key on, and those of runs with keys on both sides.
+    let divided = |start: &Bytes| {
+        let (mut from, mut both) = (0, 0);
+        for run in &guard.runs {
+            match &run.span.start {
+                Some(first) if order.compare(first, start).is_ge() => from += run.bytes(),
+                _ if run.span.ends_before(order, start) => {}
+                _ => both += run.bytes(),
+            }
+        }
+        (from as f64, both as f64)
+    };
+    let is_within =
+        |start: &Bytes| guard.span.contains(order, start) && guard.span.start.as_ref() != Some(start);
+    let share = |start: &Bytes, of_both: f64| {
+        let (from, both) = divided(start);
+        ((from + both * of_both) / bytes as f64, both / bytes as f64)
+    };
+    let begins = guard.runs.iter().filter_map(|run| run.span.start.clone()).filter(is_within);
+    // Unknown shares must not matter.
+    let begins =
+        begins.map(|start| (share(&start, 0.5), start)).filter(|((_, both), _)| *both <= UNKNOWN_MAX);
+    let half = guard.half().into_iter().filter(|half| is_within(&half.start));
+    let half = half.map(|half| (share(&half.start, half.share), half.start.clone()));
+    let places = begins.chain(half).map(|((share, _), start)| (share, start));
+    let best = places.min_by(|(a, _), (b, _)| (a - 0.5).abs().total_cmp(&(b - 0.5).abs()))?;
+    let (share, start) = Some(best).filter(|(share, _)| (SHARE_MIN..=1.0 - SHARE_MIN).contains(share))?;
+    Some(Move::Insert { level: guard.level, start, share })
 }
 
 /// The merge of one piece, if running merges admit it.
@@ -194,15 +210,16 @@ impl Levels {
             None => guard.paid(order),
         };
         let is_divided = rules.hashed.is_none();
-        let is_long =
-            |guard: &Guard| is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes + guard.uncut_bytes;
-        let divide =
-            |guard: &Arc<Guard>| divide_apart(order, guard).filter(|_| is_divided && busy.is_free(guard.id));
+        let is_long = |guard: &Guard| {
+            is_divided && guard.bytes() > DIVIDE_FROM * rules.table_bytes + guard.uncut_bytes()
+        };
         let sort = |guard: &Arc<Guard>| {
-            let count = if is_long(guard) { guard.runs.len() } else { paid(guard)? };
-            match divide(guard) {
-                Some(insert) => Some(Job::of_moves(vec![insert])),
-                None => within(guard, count),
+            if !is_long(guard) {
+                return within(guard, paid(guard)?);
+            }
+            match divide(order, guard) {
+                Some(insert) => busy.is_free(guard.id).then(|| Job::of_moves(vec![insert])),
+                None => within(guard, guard.runs.len()),
             }
         };
         self.pick_purge(rules, busy)
@@ -450,7 +467,7 @@ impl Levels {
         let last = within(self.last());
         let all = |guard: &Arc<Guard>| (guard.id, 0..guard.runs.len());
         let mut taken: Vec<(u64, Range<usize>)> = guards.iter().map(all).collect();
-        let is_divided = |bytes| rules.hashed.is_none() && bytes > 2 * rules.table_bytes;
+        let is_divided = |bytes| rules.hashed.is_none() && bytes > CUT_FROM * rules.table_bytes / 2;
         let piece = |guard: &Arc<Guard>| {
             let part = |run: &Run| {
                 let span = run.span.intersect(order, &guard.span)?;

@@ -6,6 +6,7 @@ use crate::files::Files;
 use crate::format::header::FileKind;
 use crate::log::test_support::log_env;
 use crate::lsm::busy::Busy;
+use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{Apart, Cuts, Job, Logs, Move, Rules, Shape};
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
@@ -144,10 +145,10 @@ fn a_merge_takes_the_newest_runs_of_similar_length() {
         &[5, 5],
         &[1, 100],
         &[5, 5, 5, 5],
-        &[5, 5, 21],
-        &[5, 5, 20],
-        &[1, 1, 4, 12, 1000],
-        &[1, 1, 5, 12, 1000],
+        &[5, 5, 11],
+        &[5, 5, 10],
+        &[1, 1, 2, 4, 1000],
+        &[1, 1, 3, 4, 1000],
     ]
     .map(alike);
     assert_eq!(counts, [0, 1, 2, 2, 4, 2, 3, 4, 2]);
@@ -157,7 +158,7 @@ fn a_merge_takes_the_newest_runs_of_similar_length() {
 fn the_guard_with_too_many_runs_is_merged() {
     assert_eq!(picked("-[50] m[60,50,40]"), "nothing");
     assert_eq!(picked("-[50] m[10,10,10,90]"), "m..- [10,10,10] Deeper whole into [2]");
-    assert_eq!(picked("-[50] m[50,50,50,90]"), "m..- [50,50,50,90] Reached near 120 into [2]");
+    assert_eq!(picked("-[50] m[50,50,50,90]"), "m..- [50,50,50,90] Reached whole into [2]");
     assert_eq!(picked("-[5] m[5,5,5,6]"), "m..- [5,5,5,6] Reached whole into [2]");
 }
 
@@ -305,14 +306,43 @@ fn a_guard_far_shorter_than_the_last_level_is_rewritten_in_its_place() {
 
 #[test]
 fn a_long_guard_of_the_last_level_is_divided() {
-    assert_eq!(picked("-[300] m[50]"), "nothing");
-    assert_eq!(picked("-[301] m[50]"), "-..m [301] Reached near 100 into [1]");
+    assert_eq!(picked("-[200] m[50]"), "nothing");
+    assert_eq!(picked("-[201] m[50]"), "-..m [201] Reached whole into [1]", "divided at its middle later");
+    assert_eq!(picked("-[251] m[50]"), "-..m [251] Reached near 83 into [1]");
     assert_eq!(
-        picked("-[301~90] m[50]"),
-        "-..m [301] Reached near 105 into [1]",
+        picked("-[351~90] m[50]"),
+        "-..m [351] Reached near 87 into [1]",
         "its garbage does not count"
     );
     assert_eq!(picked("-[301~101] m[50]"), "-..m [301] Reached whole into [1]");
+}
+
+/// PebblesDB §3.3: guards are inserted without moving data. Tables that reach over the key are shared.
+#[test]
+fn a_long_guard_is_divided_without_a_merge_where_its_middle_is_known() {
+    let divided = |text: &str, half: Option<(&'static str, f64)>| {
+        let mut found = levels(text);
+        let guard = Arc::get_mut(&mut found.levels[0][0]).unwrap();
+        guard.division = half
+            .map(|(start, share)| Arc::new(Division::At(Half { start: start.into(), share, bytes: 100 })));
+        told(found.pick_job(&KeyOrder::Bytewise, &RULES, &Busy::default()))
+    };
+    let long = "-[70:a-l,70:a-l,90:a-l] m[50]";
+    assert_eq!(divided(long, Some(("g", 0.5))), "insert g in 1");
+    assert_eq!(divided(long, None), "-..m [70,70,90] Reached whole into [1]");
+    assert_eq!(divided(long, Some(("x", 0.5))), "-..m [70,70,90] Reached whole into [1]", "of another guard");
+    assert_eq!(
+        divided(long, Some(("k", 0.1))),
+        "-..m [70,70,90] Reached whole into [1]",
+        "one part is short"
+    );
+    // The last that came lies at the end: the middle is where an older run begins.
+    assert_eq!(divided("-[70:i-l,60:g-i,100:a-f] m[50]", Some(("j", 0.5))), "insert g in 1");
+    assert_eq!(
+        divided("-[70:f-l,60:g-i,100:a-g] m[50]", None),
+        "-..m [70,60,100] Reached whole into [1]",
+        "who knows"
+    );
 }
 
 #[test]
@@ -325,7 +355,11 @@ fn the_parts_of_a_divided_guard_are_alike() {
 fn runs_without_a_common_key_are_divided_and_not_merged() {
     assert_eq!(picked("-[50:a-b,50:c-d,50:e-f,50:g-h]"), "nothing", "a read searches one of them");
     assert_eq!(picked("-[90:e-f,90:a-b,90:g-h,90:c-d]"), "insert e in 1");
-    assert_eq!(picked("-[90:a-c,90:b-d,90:g-h,90:i-k]"), "-..- [90,90,90,90] Reached near 90 into [1]");
+    assert_eq!(
+        picked("-[90:a-c,90:b-d,90:g-h,90:i-k]"),
+        "insert g in 1",
+        "whatever their halves have in common"
+    );
 }
 
 /// PebblesDB moves no table, so a load in key order writes six times (its §4.6).

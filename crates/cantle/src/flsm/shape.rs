@@ -2,6 +2,7 @@
 
 use super::levels::{Changing, Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
+use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{
     Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, RUN_COST, Rules, Shape, Stretch,
     rewrite_cost,
@@ -243,10 +244,15 @@ impl Changing<'_> {
                 _ if own.is_empty() => vec![guard.with_runs(guard.runs.clone())],
                 true => {
                     let new = own.iter().map(|(placed, share)| run_of(self.order, placed, *share, part));
-                    let is_uncut = guard.runs.is_empty() && piece.is_divided();
+                    let half = outcome.halves.iter().find(|(group, _)| *group == number);
+                    let half = half.map(|(_, half)| half.clone());
                     let joined = guard.with_runs(new.chain(guard.runs.iter().cloned()).collect());
-                    let uncut_bytes = if is_uncut { joined.bytes() } else { guard.uncut_bytes };
-                    vec![Guard { uncut_bytes, ..joined }]
+                    let division = match guard.runs.is_empty() {
+                        true => Some(half.map_or(Division::Nowhere { bytes: joined.bytes() }, Division::At)),
+                        false => Half::better(guard.half().cloned(), half).map(Division::At),
+                    };
+                    let division = division.map(Arc::new).or_else(|| guard.division.clone());
+                    vec![Guard { division, ..joined }]
                 }
                 false => self.divide(&guard, &starts, &own),
             };
@@ -384,8 +390,8 @@ impl Changing<'_> {
 
 impl Guard {
     pub(super) fn with_runs(&self, runs: Vec<Run>) -> Self {
-        let Self { id, level, uncut_bytes, .. } = *self;
-        Self { id, level, span: self.span.clone(), runs, tally: self.tally.clone(), uncut_bytes }
+        let (span, tally, division) = (self.span.clone(), self.tally.clone(), self.division.clone());
+        Self { id: self.id, level: self.level, span, runs, tally, division }
     }
 
     fn in_level(&self, level: u32) -> Self {

@@ -8,20 +8,22 @@
 
 use super::pick::FAN_OUT;
 use crate::lsm::shape::RUN_COST;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Maximum number of runs that follows from reads and writes.
 pub const RUNS_MOST: usize = 12;
 /// Seeks and cost of writes that are assumed before any is counted: a new guard may have 6 runs.
 const PRIOR: (u64, u64) = (13, 2880);
 
+/// The bit of the debt that is set after many seeks without a write (PebblesDB §4.2), until the guard is merged.
+const SOUGHT: u64 = 1 << 63;
+
 /// Reads and writes of a guard.
 #[derive(Default)]
 pub struct Tally {
-    /// Entries and runs that reads passed over since the guard was last merged.
+    /// Entries and runs that reads passed over since the guard was last merged, and [`SOUGHT`]: each idle
+    /// keyspace has a guard.
     debt: AtomicU64,
-    /// True after many seeks without a write (PebblesDB §4.2), until the guard is merged.
-    is_sought: AtomicBool,
     /// Seeks, and the cost of merging what came into the guard from above, in entries that a scan passes
     /// over. Both are halved by each job that brings some.
     seeks: AtomicU64,
@@ -41,11 +43,11 @@ pub fn runs_for(seeks: u64, writes: u64) -> usize {
 
 impl Tally {
     pub fn debt(&self) -> u64 {
-        self.debt.load(Relaxed)
+        self.debt.load(Relaxed) & !SOUGHT
     }
 
     pub fn is_sought(&self) -> bool {
-        self.is_sought.load(Relaxed)
+        self.debt.load(Relaxed) & SOUGHT != 0
     }
 
     /// Number of runs that the guard may have.
@@ -65,7 +67,7 @@ impl Tally {
 
     /// Notes that many seeks had no write between them.
     pub fn note_sought(&self) {
-        self.is_sought.store(true, Relaxed);
+        self.debt.fetch_or(SOUGHT, Relaxed);
     }
 
     /// Counts the cost of merging what a job brings into the guard.
@@ -84,7 +86,7 @@ impl Tally {
 
     /// The counters of the guard after a merge of its tables.
     pub fn merged(&self) -> Self {
-        Self { debt: AtomicU64::default(), is_sought: AtomicBool::default(), ..self.clone() }
+        Self { debt: AtomicU64::default(), ..self.clone() }
     }
 
     /// The counters of a guard with this part of the keys.
@@ -116,7 +118,6 @@ impl Clone for Tally {
         let count = |count: &AtomicU64| AtomicU64::new(count.load(Relaxed));
         Self {
             debt: count(&self.debt),
-            is_sought: AtomicBool::new(self.is_sought()),
             seeks: count(&self.seeks),
             writes: count(&self.writes),
             coming: count(&self.coming),

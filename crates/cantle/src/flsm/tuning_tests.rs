@@ -26,6 +26,9 @@ fn seeks_without_a_write_between_them_merge_if_they_are_counted() {
     };
     let merges = || {
         (0..2).for_each(fill);
+        // Long guards are divided, which has nothing to do with seeks.
+        lsm_of(&db).settle_for_test().unwrap();
+        assert!(lsm_of(&db).view().shape.last()[0].depth(&KeyOrder::Bytewise) > 1);
         let due = || {
             let (lsm, none) = (lsm_of(&db), Busy::default());
             lsm.view().shape.pick(&lsm.env.order, &lsm.limits.load().rules, &none)

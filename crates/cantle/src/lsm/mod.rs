@@ -49,6 +49,7 @@ pub mod layout;
 mod lineage;
 pub mod maintain;
 pub mod merge;
+pub mod middle;
 mod open;
 mod piece;
 mod progress;

@@ -4,6 +4,7 @@ use super::hashed::Met;
 use super::hidden::Sample;
 use super::keyspace::Lsm;
 use super::merge::{Trigger, Written};
+use super::middle::Middle;
 use super::shape::{Cuts, Outcome, Piece, Placed, Shape};
 use super::view::View;
 use crate::filter::monkey;
@@ -129,6 +130,7 @@ impl<S: Shape> Lsm<S> {
         let mut sample = Sample::default();
         let fragment_bytes = self.limits().rules.fragment_bytes;
         let groups = starts.len() + 1;
+        let mut halves = Vec::new();
         // The first group of those before that have no entries.
         let (mut bare, mut group) = (0, 0);
         while group < groups {
@@ -142,14 +144,17 @@ impl<S: Shape> Lsm<S> {
             let mut next = Some(first);
             while let Some(first) = next.take() {
                 let before = output.written_bytes();
-                let mut kept = Some(first);
+                let (mut kept, mut middle) = (Some(first), Middle::new());
                 while let Some(versions) = kept {
+                    let bytes = versions.iter().map(KeptEntry::bytes).sum();
+                    middle.pass(&env.order, &versions[0].key, bytes);
                     if piece.bottom == Bottom::Deeper && sample.takes(&versions) {
                         output.note_hidden(sample.hidden(env, view, piece, &versions[0].key));
                     }
                     output.add(versions.iter().map(KeptEntry::content))?;
                     kept = entries.next(group)?;
                 }
+                halves.extend(middle.finish(&env.order).map(|half| (group, half)));
                 fragment.parts.push(Some(output.written_bytes().saturating_sub(before)));
                 group += 1;
                 if output.written_bytes() >= fragment_bytes {
@@ -174,7 +179,8 @@ impl<S: Shape> Lsm<S> {
         writing.write_bare(bare..groups, grant)?;
         env.order.check()?;
         let placed = writing.written.pieces.pop().unwrap_or_default().placed;
-        Ok(Outcome { placed, deleted: std::mem::take(&mut writing.deleted), chosen: entries.met.chosen })
+        let deleted = std::mem::take(&mut writing.deleted);
+        Ok(Outcome { placed, deleted, chosen: entries.met.chosen, halves })
     }
 }
 

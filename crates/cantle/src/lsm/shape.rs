@@ -3,6 +3,7 @@
 
 use super::busy::{Busy, Claim};
 use super::hashed::{Chosen, HashedGuards};
+use super::middle::Half;
 use super::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::retain::Bottom;
@@ -231,6 +232,8 @@ pub struct Outcome {
     pub deleted: Vec<DeletedRange>,
     /// Keys of the piece that begin guards by their hash, ascending.
     pub chosen: Vec<Chosen>,
+    /// The second halves of what was written into groups of the piece, by their index, where there is one.
+    pub halves: Vec<(usize, Half)>,
 }
 
 /// A table of a piece's output.

@@ -133,7 +133,7 @@ pub fn separate(order: &KeyOrder, before: &[u8], key: &Bytes) -> Bytes {
 
 /// Number of leading bytes that two neighbouring keys share; 0 under a user's comparator, which
 /// does not order by prefixes.
-fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
+pub fn shared_prefix(order: &KeyOrder, a: &[u8], b: &[u8]) -> usize {
     match order {
         KeyOrder::Bytewise => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
         KeyOrder::Custom(_) => 0,
