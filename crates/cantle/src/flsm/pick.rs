@@ -138,7 +138,7 @@ impl Guard {
 /// the middle of its bytes; `None` if a part would be much shorter than the other. It moves no data: the parts
 /// share tables, and each merges its own when that is due (PebblesDB §3.3 inserts guards so).
 fn divide(order: &KeyOrder, guard: &Guard) -> Option<Move> {
-    let bytes = guard.bytes().max(1);
+    let bytes = guard.bytes().max(1) as f64;
     // The bytes from the key on, and those of runs with keys on both sides.
     let divided = |start: &Bytes| {
         let (mut from, mut both) = (0, 0);
@@ -153,17 +153,17 @@ fn divide(order: &KeyOrder, guard: &Guard) -> Option<Move> {
     };
     let is_within =
         |start: &Bytes| guard.span.contains(order, start) && guard.span.start.as_ref() != Some(start);
-    let share = |start: &Bytes, of_both: f64| {
-        let (from, both) = divided(start);
-        ((from + both * of_both) / bytes as f64, both / bytes as f64)
-    };
     let begins = guard.runs.iter().filter_map(|run| run.span.start.clone()).filter(is_within);
-    // Unknown shares must not matter.
-    let begins =
-        begins.map(|start| (share(&start, 0.5), start)).filter(|((_, both), _)| *both <= UNKNOWN_MAX);
-    let half = guard.half().into_iter().filter(|half| is_within(&half.start));
-    let half = half.map(|half| (share(&half.start, half.share), half.start.clone()));
-    let places = begins.chain(half).map(|((share, _), start)| (share, start));
+    let begins = begins.filter_map(|start| {
+        let (from, both) = divided(&start);
+        // Unknown shares must not matter.
+        (both <= UNKNOWN_MAX * bytes).then_some(((from + both / 2.0) / bytes, start))
+    });
+    let half = guard.half().filter(|half| is_within(&half.start)).map(|half| {
+        let (from, both) = divided(&half.start);
+        ((from + both * half.share) / bytes, half.start.clone())
+    });
+    let places = begins.chain(half);
     let best = places.min_by(|(a, _), (b, _)| (a - 0.5).abs().total_cmp(&(b - 0.5).abs()))?;
     let (share, start) = Some(best).filter(|(share, _)| (SHARE_MIN..=1.0 - SHARE_MIN).contains(share))?;
     Some(Move::Insert { level: guard.level, start, share })
