@@ -58,9 +58,17 @@ struct Held {
     removed: u64,
     /// True while files that no manifest names wait for their removal.
     has_orphans: bool,
+    /// True once the store is closed: nothing is held any more.
+    has_ended: bool,
 }
 
 impl Held {
+    fn extend(&mut self, files: impl IntoIterator<Item = Arc<StoreFile>>) {
+        if !self.has_ended {
+            self.files.extend(files);
+        }
+    }
+
     fn bytes_of(&mut self, keyspace: u32) -> &Arc<AtomicU64> {
         self.bytes.entry(keyspace).or_insert_with(|| Arc::new(AtomicU64::new(0)))
     }
@@ -326,13 +334,13 @@ impl Files {
         canary!(HELD_FILES_GONE => return self.mark_deletable(files));
         let mut held = self.held.lock();
         files.iter().for_each(|file| self.count_held(&mut held, file, file.bytes()));
-        held.files.extend(files);
+        held.extend(files);
     }
 
     /// Holds files again whose checkpoint failed.
     pub fn hold_again(&self, files: Vec<Arc<StoreFile>>) {
         let mut held = self.held.lock();
-        held.files.extend(files);
+        held.extend(files);
         held.taken = None;
     }
 
@@ -420,6 +428,13 @@ impl Files {
     /// others may open the store.
     pub fn end(&self) {
         *self.ended.write() = true;
+        // Files and what they hold refer to each other. The lock is released first: a file's end takes it.
+        let held = {
+            let mut held = self.held.lock();
+            held.has_ended = true;
+            std::mem::take(&mut held.files)
+        };
+        drop(held);
         let late = std::mem::take(&mut *self.deletable.lock());
         if self.process != std::process::id() || self.pins.lock().count > 0 {
             return;
@@ -495,7 +510,7 @@ impl StoreFile {
         if last {
             let mut held = self.files.held.lock();
             self.files.count_held(&mut held, self, self.bytes());
-            held.files.push(self.clone());
+            held.extend([self.clone()]);
         }
         last
     }

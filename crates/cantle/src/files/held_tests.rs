@@ -27,6 +27,26 @@ fn what_is_held_counts_until_it_goes_with_the_length_that_was_counted() {
     assert_eq!(files.held_bytes(), 0);
 }
 
+/// A closed store that kept its directory open would keep a file system from being unmounted.
+#[test]
+fn nothing_is_held_by_a_closed_store() {
+    let files = Arc::new(Files::new(Arc::new(MemVfs::new()), "store".into(), 1, 1, 1));
+    let released = |id| {
+        let file = files.adopt(FileKind::Log, id, 0, 1, 1);
+        file.retain();
+        file.release()
+    };
+    assert!(released(1));
+    let of_failed_checkpoint = files.take_held();
+    assert!(released(2));
+    files.end();
+    assert!(released(3), "a late reader");
+    files.hold_again(of_failed_checkpoint);
+    let left = Arc::downgrade(&files);
+    drop(files);
+    assert!(left.upgrade().is_none());
+}
+
 #[test]
 fn files_are_settled_when_the_removal_of_obsolete_ones_before_them_is_durable() {
     let vfs = MemVfs::new();

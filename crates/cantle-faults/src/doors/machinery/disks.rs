@@ -124,8 +124,29 @@ impl Mounted {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        outcome
+        outcome.map_err(|error| format!("{error} It is in use by {:?}.", users(&self.dir)))
     }
+}
+
+/// The processes that have a file under `dir` open or mapped, each with such a path.
+fn users(dir: &Path) -> Vec<String> {
+    let links = |process: &Path| {
+        let fds = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        let links = fds.map(|fd| fd.path()).chain(["cwd", "root", "exe"].map(|name| process.join(name)));
+        links.filter_map(|link| std::fs::read_link(link).ok()).collect::<Vec<PathBuf>>()
+    };
+    let mapped = |process: &Path| {
+        let maps = std::fs::read_to_string(process.join("maps")).unwrap_or_default();
+        let paths = maps.lines().filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])));
+        paths.collect::<Vec<PathBuf>>()
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let used = processes.filter_map(|process| {
+        let path = links(&process).into_iter().chain(mapped(&process)).find(|path| path.starts_with(dir))?;
+        let command = std::fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+        Some(format!("{} ({}): {}", process.display(), command.replace('\0', " ").trim(), path.display()))
+    });
+    used.collect()
 }
 
 impl Drop for Mounted {

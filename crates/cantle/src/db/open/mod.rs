@@ -161,7 +161,9 @@ fn open_locked(
         Found::Nothing => create(vfs, path, options)?,
         Found::Store { manifest } => recover(vfs, path, manifest, options)?,
     };
-    assemble(path, options.clone(), opened, disk.clone(), started)
+    let files = opened.files.clone();
+    // Files that a failed opening holds would keep the directory open.
+    assemble(path, options.clone(), opened, disk.clone(), started).inspect_err(|_| files.end())
 }
 
 /// Frees the disk space that an earlier opening set aside; returns false if there was none.
