@@ -34,7 +34,7 @@ impl Runs {
 
     /// Length of the first read of a run that begins with `len` bytes at `offset`, up to the end of
     /// a page; 0 for these bytes only.
-    fn first_bytes(&self, offset: u64, len: u64) -> u64 {
+    pub fn first_bytes(&self, offset: u64, len: u64) -> u64 {
         let bytes = self.0.load(Relaxed) / FIRST_FRACTION;
         if bytes <= len {
             return 0;

@@ -152,12 +152,14 @@ pub(crate) fn check_cursor(cursor: &mut dyn EntryCursor, entries: &[Entry], orde
     for probe in probes(entries) {
         let first = entries.partition_point(|entry| order.compare(&entry.key, &probe).is_lt());
         let what = format!("at {}", probe.escape_ascii());
+        cursor.announce(&probe, first % 2 == 0);
         cursor.seek(&probe).unwrap();
         assert_at(cursor, entries, Some(first), &what);
         cursor.prev().unwrap();
         if first < entries.len() {
             assert_at(cursor, entries, first.checked_sub(1), &format!("turned back {what}"));
         }
+        cursor.announce(&probe, first % 3 == 0);
         cursor.seek_before(&probe).unwrap();
         assert_at(cursor, entries, first.checked_sub(1), &format!("before {what}"));
         cursor.next().unwrap();

@@ -40,6 +40,9 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Number of reads that did not find their block in the block cache.
     pub cache_misses: u64,
+    /// Number of blocks that the device began to read for a seek while the seek waited for the block of another
+    /// run (PebblesDB §4.2). 0 where reads are as fast as from the page cache.
+    pub seek_blocks_announced: u64,
     /// Number of times since opening that the write buffer was drained: the buffered records of one
     /// log were moved to the log by one system call.
     pub write_buffer_drains: u64,

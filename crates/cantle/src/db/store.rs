@@ -130,6 +130,7 @@ impl Store {
             memory: substrate.budget.stats(),
             cache_hits: substrate.cache.hits(),
             cache_misses: substrate.cache.misses(),
+            seek_blocks_announced: substrate.tables.seek_reads.announced(),
             write_buffer_drains: drained.drains,
             write_buffer_records: drained.records,
             write_buffer_bytes: drained.bytes,

@@ -32,11 +32,13 @@ impl MergeCursor {
 
     /// To the newest version of the first key at or after `key`; then forward.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.announce(key);
         self.start(true, |source| source.seek(key))
     }
 
     /// To the oldest version of the last key before `key`; then back.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.announce(key);
         self.start(false, |source| source.seek_before(key))
     }
 
@@ -76,6 +78,14 @@ impl MergeCursor {
         match self.heap.first() {
             Some(&top) => self.sources[top].value(),
             None => Ok(Bytes::new()),
+        }
+    }
+
+    /// Makes the device read for all sources at once. The first one that needs it reads at once anyway.
+    fn announce(&mut self, key: &[u8]) {
+        if self.sources.len() > 1 {
+            self.heap.clear();
+            self.sources.iter_mut().fold(false, |begin, source| source.announce(key, begin) || begin);
         }
     }
 

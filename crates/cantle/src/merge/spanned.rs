@@ -61,6 +61,16 @@ impl<C: EntryCursor> EntryCursor for SpannedCursor<C> {
         })
     }
 
+    fn announce(&mut self, key: &[u8], begin: bool) -> bool {
+        self.within = false;
+        let clamped = match (&self.span.start, &self.span.end) {
+            (Some(start), _) if self.order.compare(key, start) == Ordering::Less => start,
+            (_, Some(end)) if self.order.compare(key, end) == Ordering::Greater => end,
+            _ => key,
+        };
+        self.inner.announce(clamped, begin)
+    }
+
     fn next(&mut self) -> Result<()> {
         self.step(|inner, _, _| inner.next())
     }

@@ -6,12 +6,15 @@ use crate::block::{Block, BlockCursor};
 use crate::read_ahead::{BytesRead, Run, SCAN_BYTES};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::time::now;
 use crate::types::entry::{EntryCursor, EntryRef};
 use crate::types::error::Result;
 use bytes::Bytes;
 
 /// Bytes that a cursor without cache reads at once (minimum and maximum) while it moves forward.
 const ONE_PASS_BYTES: [u64; 2] = [256 << 10; 2];
+/// Reads of more bytes than this are not timed: copying alone takes long.
+const TIMED_BYTES_MAX: u64 = 32 << 10;
 /// Gap in bytes from which blocks count as apart: a block follows another only if it begins at that
 /// one's end.
 const NO_GAP: u64 = 1;
@@ -29,6 +32,8 @@ pub(crate) struct TableCursor {
     ahead: ReadAhead,
     /// Counts the bytes of the data blocks that were visited.
     read: Option<BytesRead>,
+    /// True if the device was asked for the next block.
+    is_announced: bool,
 }
 
 /// The part of the file that a cursor read last.
@@ -44,7 +49,16 @@ impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
         let limits = if fill_cache { SCAN_BYTES } else { ONE_PASS_BYTES };
         let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run: Run::default(), limits };
-        Self { table, fill_cache, index: None, data: None, data_handle: None, ahead, read: None }
+        Self {
+            table,
+            fill_cache,
+            index: None,
+            data: None,
+            data_handle: None,
+            ahead,
+            read: None,
+            is_announced: false,
+        }
     }
 
     /// Adds the bytes of each data block that the cursor visits to `read`.
@@ -131,7 +145,8 @@ impl TableCursor {
         if let Some(block) = cached {
             return Ok(block);
         }
-        let bytes = self.ahead.payload(&self.table, handle)?;
+        let is_timed = !std::mem::take(&mut self.is_announced);
+        let bytes = self.ahead.payload(&self.table, handle, is_timed)?;
         let block = self.table.parse(handle, bytes)?;
         if self.fill_cache {
             self.table.cache_block(handle, &block);
@@ -167,17 +182,26 @@ impl TableCursor {
 }
 
 impl ReadAhead {
+    fn has(&self, handle: Handle) -> bool {
+        self.offset <= handle.offset && handle.end() <= self.offset + self.bytes.len() as u64
+    }
+
     /// The payload of a data block or the index. The result shares no memory with the rest of the
     /// piece.
-    fn payload(&mut self, table: &Table, handle: Handle) -> Result<Bytes> {
+    fn payload(&mut self, table: &Table, handle: Handle, is_timed: bool) -> Result<Bytes> {
         let len = handle.framed_bytes();
         if len >= self.limits[1] {
             return table.read_payload(handle);
         }
-        if handle.offset < self.offset || handle.end() > self.offset + self.bytes.len() as u64 {
+        if !self.has(handle) {
             let room = table.meta().file_bytes.saturating_sub(handle.offset);
             let bytes = self.run.window((handle.offset, len), self.limits).min(room).max(len);
-            self.bytes = match read(&*table.file, &table.path, handle.offset, bytes) {
+            let begun = now();
+            let read = read(&*table.file, &table.path, handle.offset, bytes);
+            if is_timed && self.limits == SCAN_BYTES && bytes <= TIMED_BYTES_MAX {
+                table.seek_reads.note(begun.elapsed());
+            }
+            self.bytes = match read {
                 // The bytes ahead may never be needed, so only this block counts.
                 Err(_) if bytes > len => return table.read_payload(handle),
                 read => read?,
@@ -247,6 +271,29 @@ impl EntryCursor for TableCursor {
             }
             Ok(())
         })
+    }
+
+    fn announce(&mut self, key: &[u8], begin: bool) -> bool {
+        if !self.fill_cache || !self.table.seek_reads.are_slow() {
+            return false;
+        }
+        self.leave();
+        // An index that is not cached is read now: its block is known only then.
+        let found = self.move_index(|index| index.seek(key));
+        let index = self.index.as_ref().filter(|index| found.is_ok() && index.entry().is_some());
+        let Some(handle) = index.and_then(|index| self.table.data_handle(index.value_bytes()).ok()) else {
+            return false;
+        };
+        if self.ahead.has(handle) || self.table.cached_block(handle).is_some() {
+            return false;
+        }
+        if begin {
+            let bytes = self.table.runs.first_bytes(handle.offset, handle.framed_bytes());
+            self.table.file.prefetch(handle.offset, bytes.max(handle.framed_bytes()));
+            self.table.seek_reads.count();
+            self.is_announced = true;
+        }
+        true
     }
 
     #[inline]

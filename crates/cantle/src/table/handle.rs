@@ -2,6 +2,7 @@
 
 use super::Table;
 use super::reader::Description;
+use super::seek_reads::SeekReads;
 use crate::cache::BlockCache;
 use crate::files::{Files, StoreFile};
 use crate::memory::account::Account;
@@ -17,12 +18,13 @@ pub struct Tables {
     open: Cache<u64, Arc<Table>>,
     /// The memory of the descriptions of tables, open or closed.
     descriptions: Account,
+    pub seek_reads: Arc<SeekReads>,
 }
 
 impl Tables {
     /// `descriptions` is charged for descriptions of closed tables that stay in memory.
     pub fn new(files: &Files, descriptions: Account) -> Self {
-        Self { open: Cache::new(files.tables_max()), descriptions }
+        Self { open: Cache::new(files.tables_max()), descriptions, seek_reads: Arc::default() }
     }
 
     /// Keeps an open table, within the maximum for the current number of stores in the process.
@@ -100,7 +102,8 @@ impl TableHandle {
                 read
             }
         };
-        let table = Arc::new(Table::described(handle, path, description, order.clone(), cache.clone()));
+        let table = Table::described(handle, path, description, order.clone(), cache.clone());
+        let table = Arc::new(table.with_seek_reads(tables.seek_reads.clone()));
         tables.keep(self.file.id, table.clone(), files);
         Ok(table)
     }

@@ -43,6 +43,7 @@ mod range_reads;
 mod ranges;
 pub(crate) mod reader;
 mod salvage;
+mod seek_reads;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};

@@ -6,6 +6,7 @@ use super::footer::{Footer, footer_bytes};
 use super::frame::{Handle, unframe};
 use super::lineage::Lineage;
 use super::properties::TableMeta;
+use super::seek_reads::SeekReads;
 use crate::block::{Block, BlockCursor, Probe};
 use crate::cache::{BlockCache, CacheValue};
 use crate::filter::bloom;
@@ -63,6 +64,7 @@ pub(crate) struct Table {
     cache: BlockCache,
     /// Lengths of the runs of its blocks that scans have read.
     pub(super) runs: Arc<Runs>,
+    pub(super) seek_reads: Arc<SeekReads>,
 }
 
 /// The result of a lookup.
@@ -128,7 +130,12 @@ impl Table {
         order: KeyOrder,
         cache: BlockCache,
     ) -> Self {
-        Self { file, path, order, description, cache, runs: Arc::default() }
+        Self { file, path, order, description, cache, runs: Arc::default(), seek_reads: Arc::default() }
+    }
+
+    /// The same table, whose seeks are timed and counted with those of others.
+    pub(super) fn with_seek_reads(self, seek_reads: Arc<SeekReads>) -> Self {
+        Self { seek_reads, ..self }
     }
 
     /// Sizes and bounds.

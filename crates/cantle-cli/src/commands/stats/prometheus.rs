@@ -35,6 +35,11 @@ const STORE: &[Metric] = &[
     ("cache_hits", "block_cache_hits_total", "Blocks found in the block cache."),
     ("cache_misses", "block_cache_misses_total", "Blocks not found in the block cache."),
     (
+        "seek_blocks_announced",
+        "seek_blocks_announced_total",
+        "Blocks that the device read for a seek beside the block of another run.",
+    ),
+    (
         "write_buffer_drains",
         "write_buffer_drains_total",
         "Appends of buffered records to a log, by one call each.",

@@ -4,6 +4,7 @@ use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
 use crate::block::model::{self, Entry, check_cursor, delete, probes, put};
 use crate::cache::BlockCache;
 use crate::filter::bloom;
+use crate::merge::MergeCursor;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::table::properties::TableMeta;
@@ -14,6 +15,7 @@ use crate::types::error::Error;
 use crate::types::order::KeyOrder;
 use proptest::prelude::*;
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn compressions() -> impl Strategy<Value = Compression> {
     let mut all = vec![Compression::None, Compression::Lz4];
@@ -64,15 +66,23 @@ fn expected_meta(entries: &[Entry], file_bytes: u64) -> TableMeta {
     }
 }
 
+/// A table without a cache, on a device that has answered slowly.
+fn slow(file: Arc<MemFile>, order: &KeyOrder) -> Arc<Table> {
+    let table = open_with(file, order.clone(), BlockCache::new(0)).unwrap();
+    table.seek_reads.note(Duration::from_millis(1));
+    table
+}
+
 fn check_table(entries: &[Entry], options: TableOptions) {
     let order = options.order.clone();
     let (file, meta) = build(entries, options);
     assert_eq!(meta, expected_meta(entries, file.bytes().len() as u64));
-    let table = open(file, order.clone()).unwrap();
+    let table = open(file.clone(), order.clone()).unwrap();
     assert_eq!(table.meta(), &meta);
     check_gets(&table, entries, &order);
     check_cursor(&mut table.cursor(), entries, &order);
     check_cursor(&mut table.cursor_without_cache(), entries, &order);
+    check_cursor(&mut slow(file, &order).cursor(), entries, &order);
     let mut damage = Vec::new();
     assert_eq!(table.verify(&mut |error| damage.push(error)).unwrap(), entries.len() as u64);
     assert!(damage.is_empty(), "{damage:?}");
@@ -203,6 +213,44 @@ fn a_cursor_without_cache_reads_ahead_and_leaves_the_cache_alone() {
     let (ahead, reads) = (file.ahead.load(Ordering::Relaxed), file.reads_ahead.load(Ordering::Relaxed));
     assert!(reads >= meta.file_bytes / (256 << 10) - 2, "{reads} of {}", file.reads());
     assert_eq!(ahead, table.data().end);
+}
+
+#[test]
+fn the_device_reads_the_tables_of_a_seek_at_the_same_time() {
+    let tables = |are_slow: bool| -> Vec<(Arc<MemFile>, Arc<Table>)> {
+        let table = |first: u64| {
+            let entries =
+                (0..3_000).map(|i| put(format!("user/{:08}", 3 * i + first), BASE_VERSION, vec![1; 100]));
+            let (file, _) = build(&entries.collect::<Vec<_>>(), TableOptions::default());
+            let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
+            // The indexes are in memory.
+            drop(table.index().unwrap());
+            table.seek_reads.note(if are_slow { Duration::from_millis(1) } else { Duration::ZERO });
+            (file, table)
+        };
+        (0..3).map(table).collect()
+    };
+    let seek = |tables: &[(Arc<MemFile>, Arc<Table>)], key: &str| {
+        let sources = tables.iter().map(|(_, table)| Box::new(table.cursor()) as Box<dyn EntryCursor>);
+        let mut merged = MergeCursor::new(KeyOrder::Bytewise, sources.collect());
+        merged.seek(key.as_bytes()).unwrap();
+        assert_eq!(merged.entry().unwrap().key, key.as_bytes());
+        merged.seek_before(key.as_bytes()).unwrap();
+    };
+    let reads_ahead = |tables: &[(Arc<MemFile>, Arc<Table>)]| {
+        let of = |(file, table): &(Arc<MemFile>, Arc<Table>)| {
+            (file.reads_ahead.load(Ordering::Relaxed), table.seek_reads.announced())
+        };
+        tables.iter().map(of).collect::<Vec<_>>()
+    };
+    let slow = tables(true);
+    seek(&slow, "user/00004000");
+    assert_eq!(reads_ahead(&slow), [(0, 0), (1, 1), (1, 1)], "nothing waits before the first");
+    seek(&slow, "user/00004000");
+    assert_eq!(reads_ahead(&slow), [(0, 0), (1, 1), (1, 1)], "the blocks are cached");
+    let fast = tables(false);
+    seek(&fast, "user/00004000");
+    assert_eq!(reads_ahead(&fast), [(0, 0); 3], "hints cost more than such reads");
 }
 
 #[test]
