@@ -15,7 +15,7 @@ const PATIENCE_FRACTION: u32 = 4;
 /// late (the timer's slack).
 const PATIENCE_MIN: Duration = Duration::from_micros(20);
 /// Maximum wait of a group for returning writers in any case.
-const PATIENCE_MAX: Duration = Duration::from_millis(5);
+pub(super) const PATIENCE_MAX: Duration = Duration::from_millis(5);
 
 impl Journal {
     /// Waits until the record is durable. The first thread to arrive syncs for all records that are
@@ -50,7 +50,7 @@ impl Journal {
     /// would alternate: writers whose group was just synced return shortly after the next sync has
     /// begun, and each sync serves half of the writers.
     fn gather<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
-        let patience = (inner.sync_time / PATIENCE_FRACTION).min(PATIENCE_MAX);
+        let patience = (inner.sync_time / PATIENCE_FRACTION).min(self.patience_max);
         let awaited = inner.durable + inner.writers;
         if patience < PATIENCE_MIN || inner.enqueued >= awaited {
             return inner;

@@ -1,6 +1,7 @@
 //! Appending to the journal: reserve space, then write the record.
 
 use super::file::{Active, OldJournal};
+use super::group::PATIENCE_MAX;
 use super::record::JournalRecord;
 use crate::files::Files;
 use crate::format::limits::{RECORD_BYTES_MAX, check_record};
@@ -32,6 +33,8 @@ pub struct Journal {
     pub writes: AtomicU64,
     /// The longest payload that readers accept.
     pub(super) record_bytes_max: u64,
+    /// Maximum wait of a group for returning writers.
+    pub(super) patience_max: Duration,
 }
 
 #[derive(Default)]
@@ -74,6 +77,7 @@ impl Journal {
             syncs: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             record_bytes_max: RECORD_BYTES_MAX,
+            patience_max: PATIENCE_MAX,
         }
     }
 
