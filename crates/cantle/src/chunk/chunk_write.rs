@@ -33,8 +33,6 @@ const PART_FRACTION: u64 = 16;
 /// Maximum number of entries of a part: indexing more would be a noticeable pause (some
 /// milliseconds).
 const PART_ENTRIES_MAX: usize = 32 << 10;
-/// Buffered records are written to the file once they reach this many bytes.
-const BUFFER_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) type WriterGuard = ArcMutexGuard<RawMutex, ChunkWriter>;
 
@@ -239,9 +237,7 @@ impl ChunkWrite {
     pub(super) fn index(&mut self, chunks: &Chunks) -> Result<()> {
         let context = &chunks.context;
         let Some(active) = &self.guard.active else { return Ok(()) };
-        if active.segment.in_memory_bytes() >= BUFFER_BYTES_MAX {
-            active.segment.flush()?;
-        }
+        active.segment.flush_if_long()?;
         let part_bytes = active.end - active.part_start;
         let by_length = part_bytes_max(&context.options(), active.end);
         let entries = active

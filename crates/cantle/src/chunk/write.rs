@@ -13,13 +13,11 @@ use crate::chunk::cleaning::Cleaning;
 use crate::chunk::edit::{ChunkEdit, ChunkRecord};
 use crate::files::Promise;
 use crate::filter::bloom;
-use crate::format::bounds::encode_bounds;
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::append::with_record_buffer;
 use crate::log::op::record::Link;
 use crate::log::segment::Segment;
 use crate::mvcc::{CommitCell, KeySpan};
-use crate::records::record_bytes_max;
 use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, atomic::Ordering::Acquire};
 use crate::types::bounds::Bounds;
@@ -31,9 +29,6 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 
-/// Maximum bytes of an operation's record beside key and value: kind, version, batch, link, two
-/// lengths.
-const OP_BYTES_MAX: usize = 1 + 5 * 10 + 3;
 /// Maximum number of operations of a batch that are processed in their own order after the write.
 /// Longer batches are processed in the order of filters.
 const ANY_ORDER_OPS_MAX: usize = 1024;
@@ -199,13 +194,9 @@ impl<'a> Write<'a> {
 
     /// Maximum bytes of records that a flush has to write, including the pages that they begin.
     fn buffered_bytes_max(&self) -> u64 {
-        let op = |op: &Op<'_>| {
-            let bounds = op.bounds.as_ref().map_or(0, |bounds| encode_bounds(bounds).len());
-            (record_bytes_max(OP_BYTES_MAX + op.key.len() + op.value.len() + bounds)) as u64
-        };
         let unit = |unit: &ChunkWrite| {
             let page = unit.guard.active.as_ref().map_or(0, |active| active.segment.unpromised_page());
-            page + unit.ops.iter().map(|&index| op(&self.ops[index])).sum::<u64>()
+            page + unit.ops.iter().map(|&index| self.ops[index].logged_bytes_max()).sum::<u64>()
         };
         self.units.iter().filter(|unit| unit.effect == Effect::Log).map(unit).sum()
     }

@@ -10,6 +10,8 @@
 //! guard. With `top_level_bits`, they are chosen by the hash of keys instead (§3.2): [`hashed`].
 
 #[cfg(test)]
+mod buffered_tests;
+#[cfg(test)]
 mod deleted_tests;
 #[cfg(test)]
 mod documented;

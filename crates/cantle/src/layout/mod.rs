@@ -41,7 +41,10 @@ pub mod options;
 pub mod stats;
 pub mod verify;
 
+use crate::format::bounds::encode_bounds;
+use crate::log::op::record::OP_BYTES_MAX;
 use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
+use crate::records::record_bytes_max;
 use crate::run::walk::{Areas, Walk};
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
@@ -79,6 +82,12 @@ impl<'a> Op<'a> {
     /// Length of the key plus that of the value.
     pub fn user_bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64
+    }
+
+    /// Maximum length of its record in a log.
+    pub fn logged_bytes_max(&self) -> u64 {
+        let bounds = self.bounds.map_or(0, |bounds| encode_bounds(bounds).len());
+        record_bytes_max(OP_BYTES_MAX + self.key.len() + self.value.len() + bounds) as u64
     }
 }
 

@@ -23,6 +23,9 @@ use std::sync::Weak;
 /// writes has one.
 const RECORD_BUFFER_BYTES_MAX: usize = 16 << 10;
 
+/// Records that wait in memory only are written to the file once they reach this many bytes.
+const IN_MEMORY_BYTES_MAX: u64 = 1 << 20;
+
 thread_local! {
     static RECORD_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -78,9 +81,9 @@ impl Segment {
         self.tail.drain(self.len())
     }
 
-    /// Bytes that wait in memory only.
-    pub fn in_memory_bytes(&self) -> u64 {
-        self.tail.in_memory_bytes()
+    /// The same if many bytes wait in memory only.
+    pub fn flush_if_long(&self) -> Result<()> {
+        if self.tail.in_memory_bytes() < IN_MEMORY_BYTES_MAX { Ok(()) } else { self.flush() }
     }
 
     /// Removes the appends after `len`. If this fails, the segment must not be written any more.

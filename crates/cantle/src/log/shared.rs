@@ -21,6 +21,7 @@ use crate::log::env::LogEnv;
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::op::record::{Link, LogOp, LogRecord, Revoke};
 use crate::log::segment::Segment;
+use crate::log::tail::Tail;
 use crate::records::encode_record;
 use crate::sync::{Arc, Mutex, waits};
 use crate::types::entry::Kind;
@@ -58,6 +59,13 @@ pub struct Appended {
 
 /// An operation to append: its kind, its key, and its value or the bytes of its bounds.
 pub type Operation<'a> = (Kind, &'a [u8], &'a [u8]);
+
+impl Appended {
+    /// The disk space that its records take, with the page that the first ones of a log begin.
+    pub fn disk_bytes(&self) -> u64 {
+        self.bytes + Tail::unpromised_page(self.offset)
+    }
+}
 
 impl SharedLog {
     /// The end of a new, empty segment.

@@ -117,11 +117,11 @@ fn what_is_appended_is_found_before_and_behind_an_index_and_by_a_later_opening()
         }
         let parts = log.segment.loaded().unwrap();
         assert_eq!(parts.indexed.len(), 2);
-        assert_eq!(log.segment.in_memory_bytes() > 0, in_memory);
+        assert_eq!(log.segment.tail.in_memory_bytes() > 0, in_memory);
         let all = sorted(all);
         assert_eq!(by_index(&env, &log.segment), all);
         let checkpoint = log.segment.sync().unwrap();
-        assert_eq!((checkpoint.len, log.segment.in_memory_bytes()), (log.segment.len(), 0));
+        assert_eq!((checkpoint.len, log.segment.tail.in_memory_bytes()), (log.segment.len(), 0));
         let later = log_env(&vfs, 2);
         let segment = reopened(&later, checkpoint, 1, false);
         assert_eq!(by_index(&later, &segment), all);

@@ -4,6 +4,7 @@ use super::generation::Entered;
 use super::keyspace::Lsm;
 use super::shape::Shape;
 use super::view::LogGeneration;
+use crate::files::Promise;
 use crate::format::bounds::encode_bounds;
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::index::memory_part::Item;
@@ -14,6 +15,7 @@ use crate::mvcc::{CommitCell, KeySpan};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::bounds::Bounds;
+use crate::types::durability::Durability;
 use crate::types::entry::{Kind, large_part};
 use crate::types::error::{Error, Result};
 
@@ -29,6 +31,8 @@ pub struct Write<'a, S> {
     entered: Option<Entered<SharedLog>>,
     stamp: Stamp,
     appended: Option<Appended>,
+    /// The disk space for its records, if they wait in memory.
+    promise: Option<Promise>,
 }
 
 impl<'a, S: Shape> Write<'a, S> {
@@ -48,7 +52,20 @@ impl<'a, S: Shape> Write<'a, S> {
                 (held, Some(entered))
             }
         };
-        Ok(Self { lsm, ops, reads, held, entered, stamp: Stamp { version: 0, batch: 0 }, appended: None })
+        let stamp = Stamp { version: 0, batch: 0 };
+        let mut write = Self { lsm, ops, reads, held, entered, stamp, appended: None, promise: None };
+        if lsm.substrate.durability == Durability::Buffered {
+            write.promise = write.promise_space()?;
+        }
+        Ok(write)
+    }
+
+    /// Memory holds no more records than there is disk space for.
+    fn promise_space(&self) -> Result<Option<Promise>> {
+        let Some(generation) = self.generation() else { return Ok(None) };
+        let records: u64 = self.ops.iter().map(Op::logged_bytes_max).sum();
+        let bytes = records + generation.log.segment.unpromised_page();
+        self.lsm.substrate.reserve.promise(bytes).map(Some)
     }
 
     fn generation(&self) -> Option<&Arc<LogGeneration>> {
@@ -89,6 +106,9 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
         let ops: Vec<_> =
             ops.map(|(op, bounds)| (op.kind, op.key, bounds.as_deref().unwrap_or(op.value))).collect();
         let appended = generation.log.append(&self.lsm.env, (stamp.version, stamp.batch), &ops)?;
+        if let Some(promise) = &self.promise {
+            generation.log.segment.take_promise(promise, appended.disk_bytes());
+        }
         (self.stamp, self.appended) = (stamp, Some(appended));
         Ok(())
     }
@@ -156,6 +176,13 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
     }
 
     fn after_unlock(&mut self) {
+        if self.promise.is_some()
+            && let Some(active) = &self.lsm.rotation.view.load().active
+            && let Err(error) = active.log.segment.flush_if_long()
+        {
+            // The next checkpoint tries again.
+            tracing::warn!(%error, "cannot drain a log");
+        }
         if !self.ops.is_empty() {
             self.lsm.rotate_if_full();
         }

@@ -34,6 +34,9 @@ const BLOCK: u8 = 0x08;
 const PART_END: u8 = 0x09;
 const REVOKE: u8 = 0x0a;
 
+/// Maximum bytes of an operation beside its key and its value: the tag, five numbers and a digest.
+pub const OP_BYTES_MAX: usize = 1 + 5 * 10 + DIGEST_BYTES;
+
 /// An operation as it stands in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogOp<'a> {
