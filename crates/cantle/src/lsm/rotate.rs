@@ -18,9 +18,12 @@ use crate::types::error::{Error, Result};
 use crate::types::span::Span;
 use std::time::Duration;
 
-/// Maximum number of entries of a generation: about 20 MB of memory at 16 bytes a key, and some
-/// tens of milliseconds of sorting if a later opening has to load it.
-const ENTRIES_MAX: usize = 256 << 10;
+/// Number of entries at which a generation is full: about 15 MB of memory at 16 bytes a key.
+const ENTRIES_MAX: usize = 192 << 10;
+/// Length in bytes and number of entries of the log without an index that an opening may have to load and
+/// sort: tens of milliseconds each. Not even a slow background job makes a log longer, only a long write.
+const TAIL_BYTES_MAX: u64 = 32 << 20;
+const TAIL_ENTRIES_MAX: usize = 256 << 10;
 
 /// The fill level of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,14 +33,17 @@ enum Fill {
     ThreeQuarters,
     /// The next generation is due.
     Full,
-    /// Twice as full: writers no longer wait for a background job to make the next one.
+    /// Twice as full, or at the maximum of a log without an index: writers no longer wait for a background job
+    /// to make the next one.
     Overfull,
 }
 
 impl Fill {
     fn of(bytes: u64, entries: usize, generation_bytes: u64) -> Self {
         let fraction = bytes as f64 / generation_bytes.max(1) as f64;
+        let is_longest = bytes >= TAIL_BYTES_MAX || entries >= TAIL_ENTRIES_MAX;
         match fraction.max(entries as f64 / ENTRIES_MAX as f64) {
+            _ if is_longest => Self::Overfull,
             2.0.. => Self::Overfull,
             1.0.. => Self::Full,
             0.75.. => Self::ThreeQuarters,
@@ -201,6 +207,9 @@ mod tests {
         assert_eq!(fill(1000, 0), Fill::Full);
         assert_eq!(fill(0, ENTRIES_MAX), Fill::Full);
         assert_eq!(fill(2000, 0), Fill::Overfull);
-        assert_eq!(fill(0, 3 * ENTRIES_MAX), Fill::Overfull);
+        assert_eq!(fill(0, TAIL_ENTRIES_MAX - 1), Fill::Full);
+        assert_eq!(fill(0, TAIL_ENTRIES_MAX), Fill::Overfull);
+        assert_eq!(Fill::of(TAIL_BYTES_MAX - 1, 0, TAIL_BYTES_MAX - 1), Fill::Full);
+        assert_eq!(Fill::of(TAIL_BYTES_MAX, 0, TAIL_BYTES_MAX - 1), Fill::Overfull);
     }
 }
