@@ -125,6 +125,9 @@ impl<S: Shape> Lsm<S> {
         };
         merged.cursor.seek_to_first()?;
         let levels = view.shape.groups().map(|group| group.level).max().unwrap_or(0);
+        // Groups of other levels, and those that hashes choose, are not divided in their middle.
+        let is_last = |id: &u64| view.shape.groups().any(|group| group.id == *id && group.level == levels);
+        let has_middles = self.limits().rules.hashed.is_none() && piece.groups.first().is_some_and(is_last);
         let met = Met::new(self.limits().rules.hashed, levels);
         let mut entries = Entries { lsm: self, merged, keep, bottom: piece.bottom, starts, trigger, met };
         let mut sample = Sample::default();
@@ -144,17 +147,20 @@ impl<S: Shape> Lsm<S> {
             let mut next = Some(first);
             while let Some(first) = next.take() {
                 let before = output.written_bytes();
-                let (mut kept, mut middle) = (Some(first), Middle::new());
+                let (mut kept, mut middle) = (Some(first), has_middles.then(Middle::new));
                 while let Some(versions) = kept {
-                    let bytes = versions.iter().map(KeptEntry::bytes).sum();
-                    middle.pass(&env.order, &versions[0].key, bytes);
+                    if let Some(middle) = &mut middle {
+                        let bytes = versions.iter().map(KeptEntry::bytes).sum();
+                        middle.pass(&env.order, &versions[0].key, bytes);
+                    }
                     if piece.bottom == Bottom::Deeper && sample.takes(&versions) {
                         output.note_hidden(sample.hidden(env, view, piece, &versions[0].key));
                     }
                     output.add(versions.iter().map(KeptEntry::content))?;
                     kept = entries.next(group)?;
                 }
-                halves.extend(middle.finish(&env.order).map(|half| (group, half)));
+                let half = middle.and_then(|middle| middle.finish(&env.order));
+                halves.extend(half.map(|half| (group, half)));
                 fragment.parts.push(Some(output.written_bytes().saturating_sub(before)));
                 group += 1;
                 if output.written_bytes() >= fragment_bytes {
