@@ -5,7 +5,7 @@ use super::factory::Flsm;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
 use crate::layout::factory::LayoutFactory;
-use crate::lsm::state::{Edit as Own, GroupRecord, State};
+use crate::lsm::state::{Edit as Own, GroupRecord, Level0, State};
 use crate::manifest::{Edit, KeyspaceEdit, LayoutState};
 use crate::records::encode_record;
 use crate::run::record::FileRecord;
@@ -64,7 +64,7 @@ fn the_documented_edits_are_those_that_are_written() {
         state.apply(&payload).unwrap();
         append(&mut file, &Edit::Layout { keyspace: 1, payload });
     }
-    assert_eq!((&state.logs[..], state.groups.len()), (&[(5, 2)][..], 3));
+    assert_eq!((&state.level0[..], state.groups.len()), (&[Level0::Log { file: 5, epoch: 2 }][..], 3));
     // Without the header, which the first example has.
     assert_documented(include_str!("../../docs/format/manifest.md"), &file[0x40..], 0x40);
 }

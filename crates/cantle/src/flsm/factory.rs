@@ -14,6 +14,7 @@ use crate::lsm::maintain::GENERATIONS;
 use crate::lsm::shape::{Rules, Shape};
 use crate::lsm::state::{Edit, GroupRecord, State};
 use crate::manifest::LayoutState;
+use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::types::error::Result;
@@ -79,7 +80,7 @@ impl Named for Levels {
             oldest_snapshot: u64::MAX,
             settled: 0,
         };
-        Limits { generation_bytes, rules }
+        Limits { generation_bytes, log_is_level_0: own.log_is_level_0, rules }
     }
 
     fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {
@@ -90,10 +91,14 @@ impl Named for Levels {
         let mut limits: Vec<u64> = view.shape.runs_max(&rules).map(|limit| limit as u64).collect();
         limits.sort_unstable();
         let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
+        let level0_logs = view.level0.iter().filter_map(Run::log).count();
         stats.of_layout = LayoutStats::Flsm(FlsmStats {
             generation_bytes: lsm.generation_bytes(),
             generations_sealed: of(|counters| &counters.generations_sealed),
-            level0_logs: view.logs.len() as u64,
+            generations_flushed: of(|counters| &counters.generations_flushed),
+            flushed_bytes: of(|counters| &counters.flushed_bytes),
+            level0_logs: level0_logs as u64,
+            level0_tables: (view.level0.len() - level0_logs) as u64,
             levels: view.shape.levels.len() as u64,
             guards_empty: view.shape.guards().filter(|guard| guard.runs.is_empty()).count() as u64,
             guard_tables_most: lsm.runs_most(&view) as u64,

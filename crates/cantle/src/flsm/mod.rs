@@ -19,6 +19,8 @@ mod dropped;
 pub mod factory;
 #[cfg(test)]
 mod filter_tests;
+#[cfg(test)]
+mod flush_tests;
 mod hashed;
 #[cfg(test)]
 mod hashed_tests;

@@ -160,10 +160,10 @@ fn a_keyspace_that_compresses_rewrites_logs_in_key_order() {
     // The last log is compressed once nobody writes.
     db.put("a", vec![7; 2000]).unwrap();
     let deadline = crate::sync::time::now() + std::time::Duration::from_secs(60);
-    while !lsm_of(&db).view().logs.is_empty() && crate::sync::time::now() < deadline {
+    while !lsm_of(&db).view().level0.is_empty() && crate::sync::time::now() < deadline {
         db.tick_for_test();
     }
-    assert!(lsm_of(&db).view().logs.is_empty());
+    assert!(lsm_of(&db).view().level0.is_empty());
 }
 
 /// Tables in a level above cover less than the guards: those that lie within one guard below move.

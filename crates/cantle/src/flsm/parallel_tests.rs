@@ -189,7 +189,7 @@ fn a_compaction_waits_for_running_merges() {
         assert!(running.join().unwrap());
         compaction.join().unwrap();
     });
-    assert!(lsm.view().logs.is_empty());
+    assert!(lsm.view().level0.is_empty());
     assert_is(&db, &model, "compacted");
 }
 

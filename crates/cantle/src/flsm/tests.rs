@@ -258,7 +258,8 @@ fn a_keyspace_that_was_killed_while_it_was_written_opens_without_reading_a_log()
     let db = open(&killed);
     let view = lsm_of(&db).view();
     assert!(
-        view.logs.len() > 1 && view.logs.iter().filter_map(|run| run.log()).all(|log| log.loaded().is_none())
+        view.level0.len() > 1
+            && view.level0.iter().filter_map(|run| run.log()).all(|log| log.loaded().is_none())
     );
     assert_eq!(db.range(..).count(), 200);
 }
@@ -269,9 +270,9 @@ fn a_keyspace_without_writes_has_no_file() {
     let disk = MemVfs::new();
     let db = open(&disk);
     assert_eq!((db.get("a").unwrap(), db.range(..).count()), (None, 0));
-    assert!(lsm_of(&db).view().logs.is_empty());
+    assert!(lsm_of(&db).view().level0.is_empty());
     db.put("a", "b").unwrap();
-    assert_eq!(lsm_of(&db).view().logs.len(), 1);
+    assert_eq!(lsm_of(&db).view().level0.len(), 1);
 }
 
 #[test]
@@ -559,11 +560,11 @@ fn what_scans_pass_over_in_logs_is_merged() {
     let lsm = lsm_of(&db);
     (0..4000).for_each(|number| db.put(key(number), "value").unwrap());
     (0..3990).for_each(|number| db.delete(key(number)).unwrap());
-    assert_eq!(lsm.view().logs.len(), 1, "all in one generation");
+    assert_eq!(lsm.view().level0.len(), 1, "all in one generation");
     let first = || db.first().unwrap().map(|(key, _)| key.to_vec());
     // Each passes over as many; the merge costs as much as a few of them.
     let mut reads = 0;
-    while lsm.view().logs.iter().any(|log| log.bytes() > 1000) {
+    while lsm.view().level0.iter().any(|log| log.bytes() > 1000) {
         assert_eq!(first(), Some(key(3990)));
         reads += 1;
         crate::sync::thread::sleep(Duration::from_millis(1));
@@ -585,7 +586,7 @@ fn sealed_logs_are_merged_once_seeks_have_paid_for_it() {
         (0..1000).for_each(|number| db.put(key(3 * number + round), "value").unwrap());
         lsm.seal_for_test().unwrap();
     }
-    let logs = || lsm.view().logs.len();
+    let logs = || lsm.view().level0.len();
     assert_eq!(logs(), 3, "too few to be merged for their length");
     // Each of them costs a seek fifty entries, and the merge of an entry costs four.
     let mut seeks = 0;

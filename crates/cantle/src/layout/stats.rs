@@ -214,10 +214,17 @@ pub struct ChunkStats {
 pub struct FlsmStats {
     /// Bytes of logs that are not indexed on disk yet.
     pub generation_bytes: u64,
-    /// Number of generations whose index was written to disk, since opening.
+    /// Number of generations whose index was written to disk, or that were flushed to a table, since opening.
     pub generations_sealed: u64,
+    /// Number of those that were flushed to a table: their pairs are tiny, or the option `log_is_level_0` is
+    /// off.
+    pub generations_flushed: u64,
+    /// Bytes of the tables that flushes wrote into level 0, since opening.
+    pub flushed_bytes: u64,
     /// Number of logs in level 0. A get may have to search each of them.
     pub level0_logs: u64,
+    /// Number of tables in level 0. A get may have to search each of them, too.
+    pub level0_tables: u64,
     /// Number of levels below level 0. A get searches one guard of each.
     pub levels: u64,
     /// Number of guards without a table (PebblesDB §3.3).

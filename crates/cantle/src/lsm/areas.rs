@@ -25,10 +25,8 @@ pub struct OpenStretch<S: Shape> {
     lsm: Arc<Lsm<S>>,
     span: Span,
     pairs: Box<MergedPairs>,
-    /// Number of sealed logs above the groups.
-    sealed_logs: u64,
-    /// True if there are logs above the groups, sealed or not.
-    has_logs: bool,
+    /// Number of sealed logs and flushed tables above the groups.
+    sealed_runs: u64,
     /// Weak: a cursor that rests keeps no file but those of its stretch.
     shape: Weak<S>,
 }
@@ -36,13 +34,13 @@ pub struct OpenStretch<S: Shape> {
 impl<S: Shape> Drop for OpenStretch<S> {
     fn drop(&mut self) {
         let debt = self.pairs.debt();
-        let of_logs = if self.has_logs { self.pairs.debt_of_logs() } else { 0 };
-        let of_level0 = of_logs + RUN_COST * self.sealed_logs;
+        let of_entries = self.pairs.debt_of_level0();
+        let of_level0 = of_entries + RUN_COST * self.sealed_runs;
         if of_level0 > 0 {
             self.lsm.jobs.level0_debt.fetch_add(of_level0, Relaxed);
         }
         if let Some(shape) = self.shape.upgrade() {
-            shape.owe(&self.lsm.env.order, self.span.start.as_deref(), debt - of_logs);
+            shape.owe(&self.lsm.env.order, self.span.start.as_deref(), debt - of_entries);
         }
     }
 }
@@ -59,11 +57,11 @@ impl<S: Shape> Stretches<S> {
         if self.lsm.straight_seeks.is_on() && self.lsm.straight_seeks.count(self.lsm.counters.writes.get()) {
             view.shape.sought(self.order(), stretch.span.start.as_deref());
         }
-        let merged = Merged::new(&self.lsm.env, &stack, false, |run| run.is_visible(at))?;
+        let merged =
+            Merged::above_groups(&self.lsm.env, &stack, view.level0.len(), |run| run.is_visible(at))?;
         Ok(OpenStretch {
             lsm: self.lsm.clone(),
-            sealed_logs: (view.logs.len() - usize::from(view.active.is_some())) as u64,
-            has_logs: !view.logs.is_empty(),
+            sealed_runs: (view.level0.len() - usize::from(view.active.is_some())) as u64,
             span: stretch.span,
             pairs: Box::new(MergedPairs::new(merged, at)),
             shape: Arc::downgrade(&view.shape),

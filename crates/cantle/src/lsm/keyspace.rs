@@ -32,6 +32,8 @@ pub struct Counters {
     pub gets: Counter,
     pub scans: Counter,
     pub generations_sealed: Counter,
+    pub generations_flushed: Counter,
+    pub flushed_bytes: Counter,
     pub merges: Counter,
     pub merged_bytes: Counter,
     pub logs_adopted: Counter,
@@ -48,6 +50,8 @@ pub struct Counters {
 pub struct Limits {
     /// Length in bytes of a log at which its generation is full.
     pub generation_bytes: u64,
+    /// False if every generation is flushed to a table.
+    pub log_is_level_0: bool,
     pub rules: Rules,
 }
 
@@ -75,6 +79,8 @@ pub(super) struct Jobs {
     pub making_spare: AtomicBool,
     /// True while a job seals generations.
     pub sealing: AtomicBool,
+    /// Held while a sealed generation is indexed or flushed.
+    pub settling: Mutex<()>,
     /// True once the keyspace is being retired: merges end.
     pub is_retiring: AtomicBool,
     /// The groups that running merges change. Allocated at the first tick or merge.

@@ -45,7 +45,7 @@ impl<S: Named> Layout for Lsm<S> {
 
     fn approximate_bytes(&self, bounds: &Bounds) -> Result<u64> {
         let view = self.rotation.view.load_full();
-        let mut bytes = approximate::within(&self.env, &view.logs, bounds)?;
+        let mut bytes = approximate::within(&self.env, &view.level0, bounds)?;
         for group in view.shape.groups().filter(|group| group.span.overlaps(&self.env.order, bounds)) {
             bytes += match group.span.is_within(&self.env.order, bounds) {
                 true => approximate::whole(group.runs)?,
@@ -79,7 +79,7 @@ impl<S: Named> Layout for Lsm<S> {
     fn verify(&self, report: &mut Report) {
         let view = self.rotation.view.load_full();
         let mut seen = std::collections::HashSet::new();
-        for run in view.logs.iter().chain(view.tables()) {
+        for run in view.level0.iter().chain(view.tables()) {
             if seen.insert(run.file().id) {
                 verify(&self.env, run, report);
             }
@@ -119,8 +119,8 @@ impl<S: Named> Layout for Lsm<S> {
     fn release(&self) {
         self.tell_live_bytes(0);
         let view = self.rotation.view.load_full();
-        self.rotation.change(|now| View { active: None, logs: Vec::new(), shape: now.shape.clone() });
-        self.release_runs(view.logs.iter().chain(view.tables()));
+        self.rotation.change(|now| View { active: None, level0: Vec::new(), shape: now.shape.clone() });
+        self.release_runs(view.level0.iter().chain(view.tables()));
         if let Some(spare) = self.rotation.changes.lock().spare.take() {
             spare.log.segment.file.release();
         }

@@ -7,7 +7,7 @@ use super::view::View;
 use crate::layout::{Pressure, Upkeep};
 use crate::log::segment::Segment;
 use crate::maintenance::Class;
-use crate::run::run::Run;
+use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::types::compression::Compression;
@@ -99,7 +99,7 @@ impl<S: Shape> Lsm<S> {
             self.rotation.seal_active();
         }
         // Older logs are merged first: they may be what scans pass over.
-        if view.logs.len() == 1 && self.owes_level0(&view) {
+        if view.level0.len() == 1 && self.owes_level0(&view) {
             self.rotation.seal_active();
         }
         self.seal_for_memory(&view);
@@ -132,13 +132,17 @@ impl<S: Shape> Lsm<S> {
     fn owes_level0(&self, view: &View<S>) -> bool {
         let debt = self.jobs.level0_debt.load(Relaxed);
         let fragments = || view.shape.groups().filter(|group| group.level == 1).count() as u64;
-        let entries_of = |log: &Arc<Segment>| {
+        let of_log = |log: &Arc<Segment>| {
             let parts = log.loaded()?;
             let in_memory = parts.memory.as_ref().map_or(0, |memory| memory.len() as u64);
             Some(in_memory + parts.indexed.iter().map(|part| part.entries).sum::<u64>())
         };
-        let entries = || view.logs.iter().filter_map(Run::log).filter_map(entries_of).sum::<u64>();
-        debt > OWED_MIN && debt > rewrite_cost(entries(), view.log_bytes()) + FRAGMENT_COST * fragments()
+        let entries_of = |run: &Run| match &run.source {
+            Source::Log(log) => of_log(log).unwrap_or(0),
+            Source::Table(table) => table.entries,
+        };
+        let entries = || view.level0.iter().map(entries_of).sum::<u64>();
+        debt > OWED_MIN && debt > rewrite_cost(entries(), view.level0_bytes()) + FRAGMENT_COST * fragments()
     }
 
     /// Seals the active generation if memtables take more memory than they may: a log that is indexed
@@ -239,8 +243,8 @@ impl<S: Shape> Lsm<S> {
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
         let part = |count: usize, limit: usize| count as f64 / limit.max(1) as f64;
         let excess = [
-            view.log_bytes() as f64 / self.level0_limit(live_bytes).max(1) as f64,
-            part(view.logs.len(), LOGS_MAX),
+            view.level0_bytes() as f64 / self.level0_limit(live_bytes).max(1) as f64,
+            part(view.level0.len(), LOGS_MAX),
             part(self.runs_most(&view), CROWDED * self.limits().rules.runs_max),
             part(self.rotation.changes.lock().sealing.len(), SEALING_MAX),
         ]

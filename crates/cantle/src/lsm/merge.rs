@@ -45,7 +45,7 @@ impl<S: Shape> Lsm<S> {
     /// openings. They are the oldest, without a gap.
     pub fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
         let is_of = |run: &Run, log: &SharedLog| run.is_of(&log.segment);
-        self.rotation.ripe(view, &view.logs, is_of).to_vec()
+        self.rotation.ripe(view, &view.level0, is_of).to_vec()
     }
 
     /// Merges all ripe logs into the tables, or as many as maintenance takes at once; false if there are
@@ -266,7 +266,7 @@ impl<S: Shape> Lsm<S> {
             return Ok(false);
         }
         canary!(LOGS_GONE_EARLY => self.rotation.change(|now| View {
-            logs: now.logs.iter().filter(|log| !logs.iter().any(|old| old.file().id == log.file().id)).cloned().collect(),
+            level0: now.level0.iter().filter(|log| !logs.iter().any(|old| old.file().id == log.file().id)).cloned().collect(),
             ..now.clone()
         }));
         let change = view.shape.after(order, job, &written.pieces);
@@ -298,8 +298,8 @@ impl<S: Shape> Lsm<S> {
         new.iter().flatten().for_each(|run| run.retain(&self.env.totals));
         self.rotation.change(|now| {
             let merged = |log: &Run| logs.iter().any(|merged| log.file().id == merged.file().id);
-            let left = now.logs.iter().filter(|log| !merged(log)).cloned().collect();
-            View { active: now.active.clone(), logs: left, shape }
+            let left = now.level0.iter().filter(|log| !merged(log)).cloned().collect();
+            View { active: now.active.clone(), level0: left, shape }
         });
         let gone = logs.iter().chain(change.removed.iter().flat_map(|(_, runs)| runs));
         canary!(INPUTS_UNLINKED => logs.iter().for_each(|log| self.env.files.discard(log.file())));
@@ -307,11 +307,16 @@ impl<S: Shape> Lsm<S> {
         if !logs.is_empty() {
             self.jobs.level0_debt.store(0, Relaxed);
         }
+        self.want_checkpoint();
+        Ok(true)
+    }
+
+    /// Asks for a checkpoint if it would free much.
+    pub(super) fn want_checkpoint(&self) {
         if self.substrate.files.held_bytes() > HELD_BYTES_MAX {
             self.substrate.checkpoints.want();
             self.substrate.pool.wake();
         }
-        Ok(true)
     }
 }
 
@@ -353,6 +358,16 @@ impl<S: Shape> Lsm<S> {
     pub fn seal_for_test(&self) -> Result<()> {
         self.rotation.seal_active();
         self.index_all_sealed()
+    }
+
+    /// Seals the active generation, and leaves it without an index.
+    pub fn rotation_for_test(&self) {
+        self.rotation.seal_active();
+    }
+
+    /// Indexes or flushes the sealed generations, in this thread.
+    pub fn index_sealed_for_test(&self) -> Result<()> {
+        self.index_sealed()
     }
 
     /// Does something without a merge that nobody asks for.

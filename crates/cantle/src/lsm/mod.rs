@@ -41,6 +41,7 @@ pub mod areas;
 pub mod busy;
 #[cfg(test)]
 mod busy_tests;
+mod flush;
 pub mod generation;
 pub mod hashed;
 mod hidden;

@@ -4,7 +4,7 @@ use super::generation::Generation;
 use super::keyspace::{Jobs, Limits, Lsm};
 use super::rotation::Rotation;
 use super::shape::Shape;
-use super::state::{GroupRecord, State};
+use super::state::{GroupRecord, Level0, State};
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
 use crate::filter::monkey::LOG_BITS;
@@ -45,7 +45,7 @@ impl<S: Shape> Lsm<S> {
             |why: &str| Error::corruption(substrate.manifest.path(), 0, format!("keyspace {id}: {why}"));
         let state = (state as Box<dyn Any>).downcast::<State>();
         let state = state.map_err(|_| corrupt("it is in another layout"))?;
-        let State { logs, groups } = if dropped { state.only_files() } else { *state };
+        let State { level0, groups } = if dropped { state.only_files() } else { *state };
         // Memtables have the last appends.
         let options = LogOptions {
             recent_appends: false,
@@ -85,21 +85,23 @@ impl<S: Shape> Lsm<S> {
         let shape = S::open(&order, groups.into_values().map(counted).collect(), &mut run);
         order.check()?;
         let shape = shape.map_err(corrupt)?;
-        let log = |log| Run {
-            source: Source::Log(substrate.adopt_log(&env.log, log, segments, outlived)),
-            span: Arc::default(),
-            dropped: None,
-            share_bytes: None,
-        };
-        let (counted, void): (Vec<_>, Vec<_>) = logs.into_iter().partition(is_counted);
-        let view =
-            View { active: None, logs: counted.into_iter().map(log).collect(), shape: Arc::new(shape) };
-        view.logs.iter().chain(view.tables()).for_each(|run| run.retain(&env.totals));
+        let (mut runs, mut void) = (Vec::with_capacity(level0.len()), Vec::new());
+        for file in level0 {
+            match file {
+                Level0::Log { file, epoch } if !is_counted(&(file, epoch)) => void.push(file),
+                Level0::Log { file, epoch } => {
+                    runs.push(run(&FileRecord::log(file, epoch), &Span::default()))
+                }
+                Level0::Table(table) => runs.push(run(&table, &Span::default())),
+            }
+        }
+        let view = View { active: None, level0: runs, shape: Arc::new(shape) };
+        view.level0.iter().chain(view.tables()).for_each(|run| run.retain(&env.totals));
         let straight_seeks = StraightSeeks::default();
         straight_seeks.set_limit(limits.rules.seek_compaction);
         let jobs = Jobs::default();
         if !void.is_empty() {
-            jobs.void_logs.lock().extend(void.iter().map(|(file, _)| file));
+            jobs.void_logs.lock().extend(void);
         }
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),

@@ -107,14 +107,16 @@ impl<S: Shape> Lsm<S> {
         let env = &self.env;
         let is_read = |run: &Run| run.is_needed(&keep.versions);
         let mut merged = Merged::counting(env, stack, read, is_read)?;
+        let deleted = match piece.bottom {
+            Bottom::Deeper => merged.carried(keep),
+            // Nothing is left that they could cover.
+            Bottom::Reached => Vec::new(),
+        };
+        canary!(DELETES_NOT_FLUSHED => let deleted = if piece.groups.is_empty() { Vec::new() } else { deleted });
         let mut writing = Writing {
             piece,
             versions: (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1)),
-            deleted: match piece.bottom {
-                Bottom::Deeper => merged.carried(keep),
-                // Nothing is left that they could cover.
-                Bottom::Reached => Vec::new(),
-            },
+            deleted,
             filter_bits: filter_bits(&env.order, view, piece, stack),
             lineage: lineage.clone(),
             written: Written { lsm: self, pieces: vec![Outcome::default()] },

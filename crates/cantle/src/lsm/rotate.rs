@@ -62,7 +62,7 @@ impl<S: Shape> Rotating<SharedLog> for View<S> {
         if let Some(next) = &next {
             let source = Source::Log(next.log.segment.clone());
             let run = Run { source, span: Arc::new(Span::default()), dropped: None, share_bytes: None };
-            after.logs.insert(0, run);
+            after.level0.insert(0, run);
         }
         after.active = next;
         after
@@ -152,15 +152,15 @@ impl<S: Shape> Lsm<S> {
         });
     }
 
-    /// Writes the indexes of sealed generations that nobody writes to any more. The oldest comes
-    /// first.
+    /// Writes the indexes of sealed generations that nobody writes to any more, or flushes them. The oldest
+    /// comes first.
     pub(super) fn index_sealed(&self) -> Result<()> {
         let indexed = self.rotation.index_sealed(|log| self.index_log(log))?;
         self.counters.generations_sealed.add(indexed);
         Ok(())
     }
 
-    /// Indexes all sealed generations. Waits for the writers that are still in one.
+    /// Indexes or flushes all sealed generations. Waits for the writers that are still in one.
     pub(super) fn index_all_sealed(&self) -> Result<()> {
         let wait = || thread::sleep(Duration::from_millis(1));
         let indexed = self.rotation.index_all_sealed(|log| self.index_log(log), wait)?;
@@ -169,7 +169,9 @@ impl<S: Shape> Lsm<S> {
     }
 
     fn index_log(&self, log: &SharedLog) -> Result<()> {
-        if !log.is_broken() {
+        // Another thread may do the same: a log that is indexed may be merged, and not flushed any more.
+        let _settling = self.jobs.settling.lock();
+        if !log.is_broken() && !self.flush_if_due(log)? {
             // On a full disk too: the logs of deletes must become ripe for the merge that frees space.
             self.substrate.reserve.with(|| self.substrate.seal_shared_log(&self.env, log))?;
         }

@@ -1,4 +1,4 @@
-//! The state of a keyspace in the manifest: its logs, and groups of tables.
+//! The state of a keyspace in the manifest: the logs and tables of level 0, and groups of tables.
 
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
@@ -15,8 +15,39 @@ use std::collections::{BTreeMap, HashSet};
 pub enum Edit {
     /// A new log is above all others.
     Log { file: u64, epoch: u64 },
-    /// A merge: these logs go, and these groups are replaced by others.
+    /// A merge: these files of level 0 go, and these groups are replaced by others.
     Merge { logs: Vec<u64>, removed: Vec<u64>, added: Vec<GroupRecord> },
+    /// A flush: tables take the place of this log in level 0. Without a log they are above all others: so a
+    /// manifest that is written anew lists them.
+    Flush { log: Option<u64>, tables: Vec<FileRecord> },
+}
+
+/// A file of level 0, which may have any key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Level0 {
+    Log {
+        file: u64,
+        epoch: u64,
+    },
+    /// A generation that was flushed. In a box, as a keyspace that is idle has logs only.
+    Table(Box<FileRecord>),
+}
+
+impl Level0 {
+    pub fn file(&self) -> u64 {
+        match self {
+            Self::Log { file, .. } => *file,
+            Self::Table(table) => table.file,
+        }
+    }
+
+    /// Its kind, its number and its epoch.
+    fn named(&self) -> (FileKind, u64, u64) {
+        match self {
+            Self::Log { file, epoch } => (FileKind::Log, *file, *epoch),
+            Self::Table(table) => (table.kind, table.file, table.epoch),
+        }
+    }
 }
 
 /// A group of tables of a level, and of logs that were written in key order: a guard. It ends where
@@ -33,6 +64,9 @@ pub struct GroupRecord {
 
 const LOG_TAG: u8 = 1;
 const MERGE_TAG: u8 = 2;
+const FLUSH_TAG: u8 = 3;
+/// The number of no file: the first one has 1.
+const NO_FILE: u64 = 0;
 /// Maximum number of levels. Each is several times the one before, so a store of 10 TB has fewer.
 pub const LEVELS_MAX: u32 = 12;
 
@@ -73,6 +107,12 @@ impl Edit {
                 put_varint(&mut out, added.len() as u64);
                 added.iter().for_each(|group| group.encode(&mut out));
             }
+            Self::Flush { log, tables } => {
+                out.push(FLUSH_TAG);
+                put_varint(&mut out, log.unwrap_or(NO_FILE));
+                put_varint(&mut out, tables.len() as u64);
+                tables.iter().for_each(|table| table.encode(&mut out));
+            }
         }
         out
     }
@@ -89,6 +129,17 @@ impl Edit {
                 }
                 Self::Merge { logs, removed, added }
             }
+            FLUSH_TAG => {
+                let log = Some(decoder.number()?).filter(|log| *log != NO_FILE);
+                let mut tables = Vec::new();
+                for _ in 0..decoder.varint()? {
+                    tables.push(flushed(FileRecord::decode(&mut decoder)?)?);
+                }
+                if log.is_none() && tables.is_empty() {
+                    return Err(Malformed("names neither a log nor a table"));
+                }
+                Self::Flush { log, tables }
+            }
             _ => return Err(Malformed("is of an unknown kind")),
         };
         decoder.finish()?;
@@ -96,11 +147,19 @@ impl Edit {
     }
 }
 
-/// The logs and groups according to the manifest.
+/// A table of level 0: all of it counts for all keys.
+fn flushed(table: FileRecord) -> Result<FileRecord, Malformed> {
+    let FileRecord { kind, span: None, share_bytes: None, dropped: None, .. } = &table else {
+        return Err(Malformed("has a part of a table in level 0"));
+    };
+    if *kind == FileKind::Table { Ok(table) } else { Err(Malformed("has a log in the place of a table")) }
+}
+
+/// The files according to the manifest.
 #[derive(Debug, Default, PartialEq)]
 pub struct State {
-    /// File numbers and epochs, newest first.
-    pub logs: Vec<(u64, u64)>,
+    /// Newest first.
+    pub level0: Vec<Level0>,
     pub groups: BTreeMap<u64, GroupRecord>,
 }
 
@@ -113,7 +172,19 @@ impl State {
         let once = files.filter(|file| seen.insert(file.file));
         let files = once.map(|file| FileRecord { span: None, share_bytes: None, ..file }).collect();
         let group = GroupRecord { id: 1, level: 1, start: None, files };
-        Self { logs: self.logs, groups: BTreeMap::from([(1, group)]) }
+        Self { level0: self.level0, groups: BTreeMap::from([(1, group)]) }
+    }
+
+    /// Puts a file into level 0. An idle keyspace has one log, and no room for more.
+    fn insert(&mut self, place: usize, file: Level0) -> Result<(), Malformed> {
+        if matches!(file, Level0::Table(_)) && self.level0.iter().any(|other| other.file() == file.file()) {
+            return Err(Malformed("adds a table that is there"));
+        }
+        if self.level0.len() == self.level0.capacity() {
+            self.level0.reserve_exact(self.level0.len().max(1));
+        }
+        self.level0.insert(place, file);
+        Ok(())
     }
 
     /// The groups in the order of levels and keys. An error if the groups of a level do not cover
@@ -151,11 +222,26 @@ impl State {
 impl LayoutState for State {
     fn apply(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         match Edit::decode(payload)? {
-            Edit::Log { file, epoch } => self.logs.insert(0, (file, epoch)),
+            Edit::Log { file, epoch } => self.insert(0, Level0::Log { file, epoch })?,
+            Edit::Flush { log, tables } => {
+                let place = match log {
+                    None => 0,
+                    Some(log) => {
+                        let is_log = |file: &Level0| matches!(file, Level0::Log { file, .. } if *file == log);
+                        let place = self.level0.iter().position(is_log);
+                        let place = place.ok_or(Malformed("flushes an unknown log"))?;
+                        self.level0.remove(place);
+                        place
+                    }
+                };
+                for (number, table) in tables.into_iter().enumerate() {
+                    self.insert(place + number, Level0::Table(table.into()))?;
+                }
+            }
             Edit::Merge { logs, removed, added } => {
                 for file in logs {
-                    let place = self.logs.iter().position(|log| log.0 == file);
-                    self.logs.remove(place.ok_or(Malformed("names an unknown log"))?);
+                    let place = self.level0.iter().position(|level0| level0.file() == file);
+                    self.level0.remove(place.ok_or(Malformed("names an unknown file of level 0"))?);
                 }
                 for id in removed {
                     self.groups.remove(&id).ok_or(Malformed("names an unknown group"))?;
@@ -180,7 +266,13 @@ impl LayoutState for State {
     }
 
     fn dump(&self, emit: &mut dyn FnMut(Vec<u8>)) {
-        self.logs.iter().rev().for_each(|&(file, epoch)| emit(Edit::Log { file, epoch }.encode()));
+        for file in self.level0.iter().rev() {
+            let edit = match file {
+                Level0::Log { file, epoch } => Edit::Log { file: *file, epoch: *epoch },
+                Level0::Table(table) => Edit::Flush { log: None, tables: vec![(**table).clone()] },
+            };
+            emit(edit.encode());
+        }
         for group in self.groups.values() {
             let edit = Edit::Merge { logs: Vec::new(), removed: Vec::new(), added: vec![group.clone()] };
             emit(edit.encode());
@@ -188,7 +280,9 @@ impl LayoutState for State {
     }
 
     fn files(&self, visit: &mut dyn FnMut(FileKind, u64, u64)) {
-        self.logs.iter().for_each(|&(file, epoch)| visit(FileKind::Log, file, epoch));
+        for (kind, file, epoch) in self.level0.iter().map(Level0::named) {
+            visit(kind, file, epoch);
+        }
         for file in self.groups.values().flat_map(|group| &group.files) {
             visit(file.kind, file.file, file.epoch);
         }
@@ -204,13 +298,8 @@ impl LayoutState for State {
             std::iter::once(None).chain(starts.into_iter().map(Some)).chain([None]).collect();
         let areas = bounds.windows(2).map(|ends| {
             let span = Span { start: ends[0].clone(), end: ends[1].clone() };
-            let log = |&(file, epoch): &(u64, u64)| AreaFile {
-                kind: FileKind::Log,
-                file,
-                epoch,
-                span: span.clone(),
-            };
-            let mut files: Vec<AreaFile> = self.logs.iter().map(log).collect();
+            let whole = |(kind, file, epoch)| AreaFile { kind, file, epoch, span: span.clone() };
+            let mut files: Vec<AreaFile> = self.level0.iter().map(Level0::named).map(whole).collect();
             for (group, group_span) in &groups {
                 let Some(within) = group_span.intersect(order, &span) else { continue };
                 for file in group.files.iter().filter(|file| file.dropped.is_none()) {
@@ -264,7 +353,7 @@ mod tests {
         ] {
             apply(&mut state, &edit).unwrap();
         }
-        assert_eq!(state.logs, [(3, 2)]);
+        assert_eq!(state.level0, [Level0::Log { file: 3, epoch: 2 }]);
         assert_eq!(state.groups.keys().copied().collect::<Vec<_>>(), [1, 3]);
         let mut again = State::default();
         state.dump(&mut |payload| again.apply(&payload).unwrap());
@@ -287,8 +376,91 @@ mod tests {
             let edit = merge(&[], &[], vec![group(9, level, None, &[])]);
             assert!(Edit::decode(&edit.encode()).is_err(), "level {level}");
         }
-        for wrong in [&[][..], &[0], &[1, 1], &[2, 0, 0, 1], &[3]] {
+        for wrong in [&[][..], &[0], &[1, 1], &[2, 0, 0, 1], &[3], &[4]] {
             assert!(state.apply(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    fn table(file: u64) -> FileRecord {
+        FileRecord { kind: FileKind::Table, bytes: 10, ..FileRecord::log(file, 1) }
+    }
+
+    fn files(state: &State) -> Vec<u64> {
+        state.level0.iter().map(Level0::file).collect()
+    }
+
+    /// Newer logs and tables stay above it, and older ones below it.
+    #[test]
+    fn a_flushed_table_takes_the_place_of_its_log() {
+        let mut state = State::default();
+        let flush =
+            |log, tables: &[u64]| Edit::Flush { log, tables: tables.iter().map(|&id| table(id)).collect() };
+        for file in 1..=4 {
+            apply(&mut state, &Edit::Log { file, epoch: 1 }).unwrap();
+        }
+        apply(&mut state, &flush(Some(2), &[7])).unwrap();
+        assert_eq!(files(&state), [4, 3, 7, 1]);
+        apply(&mut state, &flush(Some(3), &[9, 8])).unwrap();
+        assert_eq!(files(&state), [4, 9, 8, 7, 1]);
+        let mut again = State::default();
+        state.dump(&mut |payload| again.apply(&payload).unwrap());
+        assert_eq!(again, state);
+        let mut seen = Vec::new();
+        state.files(&mut |kind, file, _| seen.push((kind == FileKind::Table, file)));
+        assert_eq!(seen, [(false, 4), (true, 9), (true, 8), (true, 7), (false, 1)]);
+        // Nothing of the log was kept.
+        apply(&mut state, &flush(Some(4), &[])).unwrap();
+        // A merge takes both.
+        apply(
+            &mut state,
+            &Edit::Merge { logs: vec![1, 8], removed: vec![], added: vec![group(1, 1, None, &[11])] },
+        )
+        .unwrap();
+        assert_eq!(files(&state), [9, 7]);
+        let areas = state.areas(&KeyOrder::Bytewise).unwrap();
+        assert_eq!(areas[0].files.iter().map(|file| file.file).collect::<Vec<_>>(), [9, 7, 11]);
+        assert!(areas[0].files.iter().all(|file| file.kind == FileKind::Table));
+        assert_eq!(files(&state.only_files()), [9, 7]);
+    }
+
+    #[test]
+    fn a_flush_that_does_not_fit_is_refused() {
+        let mut state = State::default();
+        apply(&mut state, &Edit::Log { file: 1, epoch: 1 }).unwrap();
+        apply(&mut state, &Edit::Log { file: 2, epoch: 1 }).unwrap();
+        let flush = |log, tables: &[FileRecord]| Edit::Flush { log, tables: tables.to_vec() };
+        apply(&mut state, &flush(Some(1), &[table(5)])).unwrap();
+        for (edit, why) in [
+            (flush(Some(1), &[table(6)]), "was flushed before"),
+            (flush(Some(5), &[table(6)]), "is a table"),
+            (flush(Some(9), &[table(6)]), "is not there"),
+            (flush(Some(2), &[table(5)]), "the table is there"),
+            (flush(None, &[table(7), table(7)]), "the same table twice"),
+        ] {
+            let mut other = State { level0: state.level0.clone(), ..State::default() };
+            assert!(apply(&mut other, &edit).is_err(), "{why}");
+        }
+        let span = Some(Span { start: Some("a".into()), end: None });
+        for (record, why) in [
+            (FileRecord::log(6, 1), "a log"),
+            (FileRecord { span, ..table(6) }, "a part of the keys"),
+            (FileRecord { share_bytes: Some(5), ..table(6) }, "a share"),
+            (FileRecord { dropped: Some((1, 0)), ..table(6) }, "a table that was dropped"),
+        ] {
+            assert!(Edit::decode(&flush(Some(2), &[record]).encode()).is_err(), "{why}");
+        }
+        assert!(Edit::decode(&flush(None, &[]).encode()).is_err(), "nothing");
+        let whole = flush(Some(2), &[table(6), FileRecord { has_deleted: true, ..table(7) }]).encode();
+        assert!(Edit::decode(&whole).is_ok());
+        for end in 0..whole.len() {
+            assert!(Edit::decode(&whole[..end]).is_err(), "{end} bytes");
+        }
+        assert!(Edit::decode(&[&whole[..], &[0]].concat()).is_err(), "more than an edit");
+        // Numbers that cannot be, and a count of tables that are not there.
+        for wrong in
+            [&[3, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1][..], &[3, 1, 1, 255], &[3, 2, 1, 1, 0]]
+        {
+            assert!(Edit::decode(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -24,7 +24,7 @@ impl<S: Shape> Lsm<S> {
         let view = self.rotation.view.load_full();
         let sizes = view.sizes();
         let unread_bytes: u64 =
-            view.logs.iter().chain(view.tables()).filter_map(Run::log).map(|log| log.unread_bytes()).sum();
+            view.level0.iter().chain(view.tables()).filter_map(Run::log).map(|log| log.unread_bytes()).sum();
         KeyspaceStats {
             regions: view.shape.groups().count() as u64,
             table_bytes: sizes.table_bytes,
@@ -87,7 +87,7 @@ impl<S: Shape> Lsm<S> {
             RegionInfo { tables_max: limit as u32, read_debt: group.debt, ..info }
         };
         let groups = view.shape.groups().zip(view.shape.runs_max(&rules));
-        std::iter::once(info(0, b"", &view.logs)).chain(groups.map(group)).collect()
+        std::iter::once(info(0, b"", &view.level0)).chain(groups.map(group)).collect()
     }
 
     /// Counts the bytes of the tables that a merge wrote into each level. `added` has the groups that

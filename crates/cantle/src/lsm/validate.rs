@@ -44,7 +44,7 @@ impl<S: Shape> Lsm<S> {
 
     fn span_changed_since(&self, view: &View<S>, span: &Bounds, since: u64) -> Result<Option<Bounds>> {
         let order = &self.env.order;
-        if !view.logs.iter().chain(view.tables()).any(|run| run.may_be_newer(since)) {
+        if !view.level0.iter().chain(view.tables()).any(|run| run.may_be_newer(since)) {
             return Ok(None);
         }
         let mut next = match &span.start {

@@ -146,8 +146,9 @@ fn ends_before(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> bool {
 /// A merged walk over files of a chunk.
 pub struct Merged {
     pub cursor: MergeCursor,
-    /// Number of its sources that belong to the logs above all tables.
-    pub newest_logs: usize,
+    /// Number of its sources that belong to level 0: the logs above all tables, or the runs that the caller
+    /// counts.
+    pub in_level0: usize,
     env: Arc<RunEnv>,
     tombstones: Vec<SourceTombstones>,
     /// Counts reads of logs, except logs that are read at once.
@@ -166,7 +167,17 @@ impl Merged {
     /// Merges the files of `funk` for which `take` is true. `once` is for jobs that walk the files
     /// once and should leave no trace in the cache.
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
-        Self::build(env, funk, once.then(BytesRead::default), take)
+        Self::build(env, funk, once.then(BytesRead::default), None, take)
+    }
+
+    /// Merges for a scan those files for which `take` is true. This number of the first files is level 0.
+    pub fn above_groups(
+        env: &Arc<RunEnv>,
+        funk: &RunStack,
+        level0: usize,
+        take: impl Fn(&Run) -> bool,
+    ) -> Result<Self> {
+        Self::build(env, funk, None, Some(level0), take)
     }
 
     /// The same for such a job, which adds the bytes of the blocks and records that it reads to `read`.
@@ -176,19 +187,23 @@ impl Merged {
         read: &BytesRead,
         take: impl Fn(&Run) -> bool,
     ) -> Result<Self> {
-        Self::build(env, funk, Some(read.clone()), take)
+        Self::build(env, funk, Some(read.clone()), None, take)
     }
 
     fn build(
         env: &Arc<RunEnv>,
         funk: &RunStack,
         once: Option<BytesRead>,
+        level0: Option<usize>,
         take: impl Fn(&Run) -> bool,
     ) -> Result<Self> {
         let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
         let reads = Reads::default();
-        let mut newest_logs = None;
-        for file in funk.files.iter().filter(|file| take(file)) {
+        let mut in_level0 = None;
+        for (place, file) in funk.files.iter().enumerate().filter(|(_, file)| take(file)) {
+            if level0.map_or(file.log().is_none(), |level0| place >= level0) {
+                in_level0.get_or_insert(sources.cursors.len());
+            }
             match &file.source {
                 Source::Log(segment) => {
                     let parts = segment.parts(env)?;
@@ -208,7 +223,6 @@ impl Merged {
                     sources.add_log(&log, &file.span)?;
                 }
                 Source::Table(handle) => {
-                    newest_logs.get_or_insert(sources.cursors.len());
                     let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
                     let mut deletes = match handle.has_deleted {
                         true => deletes_of(env, &table, &file.span)?,
@@ -229,7 +243,7 @@ impl Merged {
             }
         }
         Ok(Self {
-            newest_logs: newest_logs.unwrap_or(sources.cursors.len()),
+            in_level0: in_level0.unwrap_or(sources.cursors.len()),
             cursor: MergeCursor::new(sources.order, sources.cursors),
             env: env.clone(),
             tombstones: sources.tombstones,

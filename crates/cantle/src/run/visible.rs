@@ -12,7 +12,7 @@ pub struct Passed {
     /// Number of versions that are not shown.
     pub versions: u64,
     /// Number of these that are in the newest logs.
-    pub in_logs: u64,
+    pub in_level0: u64,
     /// Number of keys without a visible value since the last pair.
     pub dead: u64,
     /// Maximum of these keys between two pairs.
@@ -22,7 +22,7 @@ pub struct Passed {
 impl Passed {
     fn count(&mut self, merged: &Merged, source: usize) {
         self.versions += 1;
-        self.in_logs += u64::from(source < merged.newest_logs);
+        self.in_level0 += u64::from(source < merged.in_level0);
     }
 }
 

@@ -71,8 +71,8 @@ impl MergedPairs {
     }
 
     /// Number of versions in the newest logs that the walk has passed without showing them.
-    pub fn debt_of_logs(&self) -> u64 {
-        self.passed.in_logs
+    pub fn debt_of_level0(&self) -> u64 {
+        self.passed.in_level0
     }
 
     /// Versions that the walk has passed without showing them, and reads of logs.

@@ -60,6 +60,11 @@ impl DirtySet {
         self.logs.lock().is_empty()
     }
 
+    /// Forgets the logs that no checkpoint needs any more, and so their memory.
+    pub fn forget_obsolete(&self) {
+        self.logs.lock().retain(|log| !log.is_obsolete());
+    }
+
     fn take(&self) -> Vec<Arc<dyn DirtyLog>> {
         self.bytes.store(0, Relaxed);
         std::mem::take(&mut *self.logs.lock())

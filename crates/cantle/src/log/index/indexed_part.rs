@@ -43,10 +43,10 @@ const BLOCK_BYTES: usize = 4 << 10;
 
 /// Entries that follow each other in key order are near if this number of bytes lies between them at most,
 /// and this fraction of their part: a read ahead has both.
-const NEAR_BYTES: u64 = 64 << 10;
-const NEAR_FRACTION: u64 = 8;
+pub(super) const NEAR_BYTES: u64 = 64 << 10;
+pub(super) const NEAR_FRACTION: u64 = 8;
 /// Mean number of entries that stand together in a part that counts as one in key order.
-const TOGETHER_MIN: u64 = 16;
+pub(super) const TOGETHER_MIN: u64 = 16;
 
 /// Bytes of a whole piece of a filter in the log: a record of a tag and the piece.
 const FILTER_PIECE_BYTES: u32 = record_bytes(0, 1 + bloom::PIECE_BYTES) as u32;

@@ -4,6 +4,7 @@ pub mod ends;
 pub mod indexed_part;
 pub mod memory_part;
 mod memtable;
+pub mod operations;
 pub mod parts;
 mod record_ptr;
 pub mod stretch;
