@@ -84,7 +84,7 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
     text
 }
 
-/// True if the level is the one of logs, which has no regions to draw.
+/// True if the level is the one of logs and flushed tables, which has no regions to draw.
 fn is_logs(level: &[RegionInfo]) -> bool {
     level.first().is_none_or(|region| region.level == 0)
 }
@@ -129,7 +129,11 @@ fn heading(level: &[RegionInfo], noun: &str) -> String {
     let number = level.first().map_or(0, |region| region.level);
     if is_logs(level) {
         let logs = counted(sum(|region| region.segments.into()), "log", "logs");
-        return format!("level {number}: {logs}, {}", human_bytes(sum(|region| region.log_bytes)));
+        let bytes = human_bytes(sum(|region| region.log_bytes + region.table_bytes));
+        return match sum(|region| region.tables.into()) {
+            0 => format!("level {number}: {logs}, {bytes}"),
+            tables => format!("level {number}: {logs}, {}, {bytes}", counted(tables, "table", "tables")),
+        };
     }
     let empty = level.iter().filter(|region| region.tables == 0).count() as u64;
     let most = level.iter().map(|region| region.tables).max().unwrap_or(0);
@@ -179,6 +183,9 @@ mod tests {
         ];
         let lines = drawn(&[&[logs], &guards[..]].concat(), CANVAS);
         assert_eq!(lines[1], "level 0: 3 logs, 12.0 MB");
+        let mut flushed = region(0, "", 2, 1_000_000, 0);
+        (flushed.segments, flushed.log_bytes) = (1, 500_000);
+        assert_eq!(heading(&[flushed], "guards"), "level 0: 1 log, 2 tables, 1.5 MB");
         assert_eq!(lines[2], "level 1: 1 guard, 5 tables, at most 5 in one; 4.0 MB, read debt 1,200");
         assert_eq!(lines[4], "level 2: 3 guards (1 empty), 3 tables, at most 2 in one; 10.0 MB, read debt 7");
         assert_eq!(

@@ -54,7 +54,9 @@ impl Setup {
             .with_regions(self.chunk_bytes)
             .with("log_bytes", self.log_bytes)
             .with("munk_log_bytes", self.log_bytes)
-            .with("filter_partitions", 4);
+            .with("filter_partitions", 4)
+            // Of `flsm`, which has no option of the name before.
+            .with("log_is_level_0", self.log_bytes != 4096);
         KeyspaceOptions::new().layout(layout)
     }
 

@@ -86,8 +86,11 @@ fn stats(database: &Database) -> Option<String> {
             format!("chunks: {}, in memory: {munks} ({:.1} MB)", chunks.len(), mib(*munk_bytes)),
             format!("rebalances: {rebalances}, splits: {splits}, merges: {merges}"),
         ),
-        LayoutStats::Flsm(FlsmStats { levels, level0_logs, merges, .. }) => (
-            format!("guards: {}, levels: {levels}, logs: {level0_logs}", default.regions),
+        LayoutStats::Flsm(FlsmStats { levels, level0_logs, level0_tables, merges, .. }) => (
+            format!(
+                "guards: {}, levels: {levels}, logs: {level0_logs}, tables above: {level0_tables}",
+                default.regions
+            ),
             format!("merges: {merges}"),
         ),
         _ => (format!("{}: {}", default.layout.regions(), default.regions), "merges: 0".to_owned()),

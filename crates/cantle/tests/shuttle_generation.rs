@@ -1,9 +1,9 @@
-//! Generations (`lsm/generation.rs`), their rotation, seal and index (`lsm/rotation.rs`) and the
+//! Generations (`lsm/generation.rs`), their rotation, seal, index and flush (`lsm/rotation.rs`) and the
 //! locks of keys (`mvcc/key_locks.rs`) beside puts, batches, gets, snapshots and merges of sealed
 //! logs, in random interleavings; sequentially consistent, as shuttle is. The files are the
 //! library's own, as are versions and the rule for the entries that a merge keeps. Logs, tables and
-//! the view are small doubles, and the steps of `lsm/write.rs`, `lsm/rotate.rs` and `lsm/merge.rs`
-//! are those of the sources (`models/generation`). For each mechanism a test that leaves it out
+//! the view are small doubles, and the steps of `lsm/write.rs`, `lsm/rotate.rs`, `lsm/flush.rs` and
+//! `lsm/merge.rs` are those of the sources (`models/generation`). For each mechanism a test that leaves it out
 //! shows that the model would notice.
 #![expect(dead_code, unreachable_pub, reason = "the modules under test serve a library, not this crate")]
 
@@ -81,7 +81,7 @@ fn sound(check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
     let done = Arc::new(Done::default());
     check(Box::new(everything_with(Fault::None, &done)));
     println!("{done:?}");
-    for count in [&done.rotations, &done.merges, &done.indexed] {
+    for count in [&done.rotations, &done.merges, &done.indexed, &done.flushed] {
         assert!(count.load(Relaxed) >= SCHEDULES / 10, "the model skips what it is to try");
     }
 }
@@ -162,6 +162,18 @@ fn logs_that_are_created_at_once() {
 #[should_panic(expected = "broken: what a snapshot reads changed")]
 fn a_merge_that_asks_for_snapshots_before_its_input_is_sealed() {
     found(|| a_put_and_a_merge(Fault::AsksBeforeSealing));
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn a_table_that_is_flushed_above_newer_logs() {
+    found(|| everything(Fault::FlushesOnTop, &Arc::default()));
+}
+
+#[test]
+#[should_panic(expected = "broken: a log that is flushed is gone")]
+fn two_flushes_of_a_log_at_once() {
+    found(|| everything(Fault::FlushesUnlocked, &Arc::default()));
 }
 
 #[test]

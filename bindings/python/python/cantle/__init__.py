@@ -181,6 +181,8 @@ def open(
         appends, in memory. log_bytes, munk_log_bytes and filter_partitions are for experiments; the
         Rust library documents them. Options of "flsm" (PebblesDB): generation_bytes, the length at
         which a log is full, by default a 24th of the memory budget, from 1MiB to 16MiB;
+        log_is_level_0, false to write every full log again as a table, and not only those of
+        tiny pairs, default true;
         guard_bytes, the target length of tables and guards of the last level, default 16MiB;
         max_sstables_per_guard, the tables of a guard before some are merged, 1 to 64, by default
         1 to 12 for each guard by its own reads and writes; seek_compaction, a number of seeks

@@ -82,7 +82,8 @@ impl Plan {
     }
 
     fn keyspace(&self) -> KeyspaceOptions {
-        KeyspaceOptions::new().layout(LayoutOptions::from(self.layout).with_regions(self.region_bytes))
+        let layout = LayoutOptions::from(self.layout).with_regions(self.region_bytes);
+        KeyspaceOptions::new().layout(layout.with("log_is_level_0", self.keys != 300))
     }
 
     fn open(&self, disk: Arc<dyn Vfs>, resources: &Resources) -> Db {

@@ -61,7 +61,8 @@ impl Store {
             .with("log_bytes", 8 << 10)
             .with("guard_bytes", 4 << 10)
             .with("generation_bytes", 4 << 10)
-            .with("max_sstables_per_guard", 3);
+            .with("max_sstables_per_guard", 3)
+            .with("log_is_level_0", self.durability == Durability::Process);
         KeyspaceOptions::new().layout(layout)
     }
 

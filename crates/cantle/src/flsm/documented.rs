@@ -1,5 +1,5 @@
-//! Builds the second example of `docs/format/manifest.md` again: a new keyspace, its first logs, and
-//! two merges.
+//! Builds the second example of `docs/format/manifest.md` again: a new keyspace, its first logs, two
+//! merges, and a flush.
 
 use super::factory::Flsm;
 use crate::format::documented::{assert_documented, example_header};
@@ -47,6 +47,7 @@ fn the_documented_edits_are_those_that_are_written() {
                 group(4, 2, Some("m"), vec![half()]),
             ],
         },
+        Own::Flush { log: Some(5), tables: vec![table(8, 190, 12, 2)] },
     ];
     let mut state = State::default();
     let mut file = example_header(FileKind::Manifest, 0, 1, 0).encode().to_vec();
@@ -64,7 +65,10 @@ fn the_documented_edits_are_those_that_are_written() {
         state.apply(&payload).unwrap();
         append(&mut file, &Edit::Layout { keyspace: 1, payload });
     }
-    assert_eq!((&state.level0[..], state.groups.len()), (&[Level0::Log { file: 5, epoch: 2 }][..], 3));
+    assert_eq!(
+        (&state.level0[..], state.groups.len()),
+        (&[Level0::Table(table(8, 190, 12, 2).into())][..], 3)
+    );
     // Without the header, which the first example has.
     assert_documented(include_str!("../../docs/format/manifest.md"), &file[0x40..], 0x40);
 }

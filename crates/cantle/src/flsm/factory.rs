@@ -69,6 +69,7 @@ impl Named for Levels {
             table_bytes: own.guard_bytes,
             fragment_bytes: FRAGMENT_BYTES.min(own.guard_bytes / FRAGMENT_FRACTION),
             runs_max: own.max_sstables_per_guard.map_or(RUNS_MOST, |tables| tables as usize),
+            log_is_level_0: own.log_is_level_0,
             is_tuned: own.max_sstables_per_guard.is_none(),
             level0_bytes: GENERATIONS * generation_bytes,
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
@@ -80,7 +81,7 @@ impl Named for Levels {
             oldest_snapshot: u64::MAX,
             settled: 0,
         };
-        Limits { generation_bytes, log_is_level_0: own.log_is_level_0, rules }
+        Limits { generation_bytes, rules }
     }
 
     fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {

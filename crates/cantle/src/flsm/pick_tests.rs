@@ -26,6 +26,7 @@ pub const RULES: Rules = Rules {
     level0_bytes: 20,
     space_amplification: 1.5,
     seek_compaction: None,
+    log_is_level_0: true,
     level_percent: None,
     hashed: None,
     oldest_snapshot: u64::MAX,

@@ -53,7 +53,7 @@ impl<S: Shape> Lsm<S> {
         let Some(parts) = log.segment.loaded().filter(|parts| parts.indexed.is_empty()) else { return false };
         let Some(memory) = parts.memory.as_ref().filter(|memory| !memory.is_empty()) else { return false };
         let limits = self.limits();
-        if !limits.log_is_level_0 {
+        if !limits.rules.log_is_level_0 {
             return true;
         }
         let is_short = log.segment.len() < limits.generation_bytes / SHORT_FRACTION;

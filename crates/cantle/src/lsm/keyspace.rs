@@ -50,8 +50,6 @@ pub struct Counters {
 pub struct Limits {
     /// Length in bytes of a log at which its generation is full.
     pub generation_bytes: u64,
-    /// False if every generation is flushed to a table.
-    pub log_is_level_0: bool,
     pub rules: Rules,
 }
 

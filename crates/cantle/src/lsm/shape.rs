@@ -88,6 +88,8 @@ pub struct Rules {
     pub runs_max: usize,
     /// True if the number of runs of each group follows from its own reads and writes.
     pub is_tuned: bool,
+    /// False if every generation is flushed to a table.
+    pub log_is_level_0: bool,
     /// Bytes of logs that are merged at once, usually.
     pub level0_bytes: u64,
     /// Bytes of tables for each byte that is not garbage, beyond which tables are merged to free

@@ -117,13 +117,14 @@ impl Report<'_> {
         let stats = &self.measured.stats;
         if let Some(levels) = stats.levels() {
             return format!(
-                "{} guards in {} {}; {} in tables, {} in {} logs of level 0",
+                "{} guards in {} {}; {} in tables, {} in {} logs of level 0, {} tables there",
                 count(stats.total(|keyspace| keyspace.regions)),
                 count(levels),
                 if levels == 1 { "level" } else { "levels" },
                 bytes(stats.total(|keyspace| keyspace.table_bytes)),
                 bytes(stats.total(|keyspace| keyspace.log_bytes)),
                 count(stats.total(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.level0_logs))),
+                count(stats.total(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.level0_tables))),
             );
         }
         format!(
@@ -141,10 +142,11 @@ impl Report<'_> {
         let stats = &self.measured.stats;
         if stats.levels().is_some() {
             return format!(
-                "{} merges, of {}; {} logs indexed, {} checkpoints",
+                "{} merges, of {}; {} logs sealed, {} of them flushed, {} checkpoints",
                 count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.merges))),
                 bytes(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.merged_bytes))),
                 count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.generations_sealed))),
+                count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.generations_flushed))),
                 count(stats.store_grown(|stats| stats.checkpoints)),
             );
         }

@@ -53,7 +53,9 @@ impl Tuning {
             .with("filter_partitions", filter_partitions)
             .with("munks", pick(&[0, 1, 1, 1, 1, 1]) == 1);
         let write_buffer = pick(&[0, 1, 1]) == 1;
-        layout = layout.with("recent_appends", pick(&[0, 1, 1]) == 1);
+        let appends = pick(&[0, 1, 1]) == 1;
+        // The one is an option of `chunk`, the other of `flsm`.
+        layout = layout.with("recent_appends", appends).with("log_is_level_0", appends);
         if let Some(bytes) =
             [None, None, None, Some(16 << 10), Some(256 << 10)][pick(&[0, 1, 2, 3, 4]) as usize]
         {

@@ -131,7 +131,9 @@ impl Tuning {
             .with_regions(self.chunk_bytes)
             .with("filter_partitions", self.filter_partitions)
             .with("munks", self.munks)
-            .with("recent_appends", self.recent_appends);
+            .with("recent_appends", self.recent_appends)
+            // The one is an option of `chunk`, the other of `flsm`.
+            .with("log_is_level_0", self.recent_appends);
         if let Some(bytes) = self.log_bytes {
             layout = layout.with("log_bytes", bytes);
         }

@@ -39,6 +39,10 @@ impl Log {
         Self { place, end: Mutex::new(0), parts: ArcSwap::from_pointee(parts) }
     }
 
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+
     pub fn len(&self) -> u64 {
         *self.end.lock()
     }
@@ -55,6 +59,13 @@ impl Log {
         memory.lock().push(entry);
         let is_kept = Arc::ptr_eq(&memory, &self.parts.load().memory);
         assert!(is_kept, "broken: an entry is missing from an index");
+    }
+
+    /// All entries that are published, as a flush reads them.
+    pub fn published(&self) -> Vec<Entry> {
+        let parts = self.parts.load_full();
+        let memory = parts.memory.lock().clone();
+        memory.into_iter().chain(parts.indexed.iter().cloned()).collect()
     }
 
     pub fn index(&self) {
@@ -90,11 +101,7 @@ impl Run {
     /// The visible entries of a key, newest first.
     pub fn entries(&self, key: usize) -> Vec<Entry> {
         let all = match self {
-            Self::Log(generation) => {
-                let parts = generation.log.parts.load_full();
-                let memory = parts.memory.lock().clone();
-                memory.into_iter().chain(parts.indexed.iter().cloned()).collect()
-            }
+            Self::Log(generation) => generation.log.published(),
             Self::Table(entries) => Vec::clone(entries),
         };
         let is_visible =
@@ -108,8 +115,8 @@ impl Run {
 #[derive(Clone, Default)]
 pub struct View {
     pub active: Option<Arc<Generation<Log>>>,
-    /// Newest first.
-    pub logs: Vec<Run>,
+    /// Logs and flushed tables, newest first.
+    pub level0: Vec<Run>,
     /// Newest first.
     pub tables: Vec<Run>,
     /// The next log has at least this place in the manifest.
@@ -126,7 +133,7 @@ impl Rotating<Log> for View {
         if let Some(next) = &next {
             assert!(next.log.place >= self.next, "broken: the manifest has two logs in another order");
             after.next = next.log.place + 1;
-            after.logs.insert(0, Run::Log(next.clone()));
+            after.level0.insert(0, Run::Log(next.clone()));
         }
         after.active = next;
         after
@@ -143,7 +150,7 @@ pub fn get<'a>(runs: impl Iterator<Item = &'a Run>, key: usize, at: u64) -> u64 
 pub fn check_recency(view: &View) {
     for key in 0..KEYS {
         let mut newer = (u64::MAX, u64::MAX);
-        for entry in view.logs.iter().chain(&view.tables).flat_map(|run| run.entries(key)) {
+        for entry in view.level0.iter().chain(&view.tables).flat_map(|run| run.entries(key)) {
             let own = (entry.version, entry.value);
             assert!(own < newer, "broken: an older run has a newer entry");
             newer = own;

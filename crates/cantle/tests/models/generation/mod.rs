@@ -42,14 +42,19 @@ pub enum Fault {
     AsksBeforeSealing,
     /// A get takes the sealed logs of one view, and the active generation of a later one.
     ReadsTwoViews,
+    /// A flush puts its table above all others, and not in the place of its log.
+    FlushesOnTop,
+    /// A flush begins without the lock that keeps two of them apart, and merges out.
+    FlushesUnlocked,
 }
 
-/// Numbers of rotations, of merges of logs, and of logs that were indexed.
+/// Numbers of rotations, of merges of logs, of logs that were indexed or flushed, and of flushes.
 #[derive(Debug, Default)]
 pub struct Done {
     pub rotations: AtomicUsize,
     pub merges: AtomicUsize,
     pub indexed: AtomicUsize,
+    pub flushed: AtomicUsize,
 }
 
 /// Number of entries of a full generation. One that has one more is overfull.
@@ -62,7 +67,12 @@ struct Store {
     mvcc: Arc<Mvcc>,
     locks: KeyLocks,
     rotation: Rotation<Log, View>,
+    /// The claim of a merge: held while it runs.
     merging: Mutex<()>,
+    /// The lock of the claims: held while a merge is planned or installed, and while a flush is installed.
+    claims: Mutex<()>,
+    /// Held while a log is indexed or flushed.
+    settling: Mutex<()>,
     /// Number of logs in the manifest.
     manifest: Mutex<u64>,
     fault: Fault,
@@ -159,9 +169,53 @@ impl Store {
         Ok(())
     }
 
+    /// `lsm/rotate.rs`, `lsm/flush.rs`: every second log is flushed, the others are indexed.
+    fn settle(&self, log: &Log) {
+        let _settling = (self.fault != Fault::FlushesUnlocked).then(|| self.settling.lock());
+        if log.place().is_multiple_of(2) {
+            self.flush(log);
+        } else {
+            log.index();
+        }
+    }
+
+    /// The table takes the place of the log. A reader that has the view before it reads the log.
+    fn flush(&self, log: &Log) {
+        let view = self.rotation.view.load_full();
+        if !view.level0.iter().any(|run| run.is_of(log)) {
+            // Another thread was faster.
+            return;
+        }
+        let keep = Keep::new(self.mvcc.open_versions());
+        let mut entries = log.published();
+        entries.retain(|entry| entry.cell.as_ref().is_none_or(CommitCell::is_committed));
+        entries.sort_by_key(|entry| (entry.key, std::cmp::Reverse((entry.version, entry.offset))));
+        let (mut kept, mut newer) = (Vec::new(), None);
+        for entry in entries {
+            let of_key = newer.filter(|&(key, _)| key == entry.key).map(|(_, version)| version);
+            if keep.needed(of_key, entry.version) {
+                kept.push(Entry { cell: None, ..entry.clone() });
+            }
+            newer = Some((entry.key, entry.version));
+        }
+        let table = Run::Table(Arc::new(kept));
+        yield_now();
+        let _claims = self.claims.lock();
+        self.rotation.change(|now| {
+            let mut after = now.clone();
+            let place = after.level0.iter().position(|run| run.is_of(log));
+            let place = place.unwrap_or_else(|| panic!("broken: a log that is flushed is gone"));
+            after.level0.remove(place);
+            let place = if self.fault == Fault::FlushesOnTop { 0 } else { place };
+            after.level0.insert(place, table);
+            after
+        });
+        self.done.flushed.fetch_add(1, Relaxed);
+    }
+
     fn index_sealed(&self) -> Result<()> {
         let indexed = self.rotation.index_sealed(|log| {
-            log.index();
+            self.settle(log);
             Ok(())
         })?;
         self.done.indexed.fetch_add(indexed as usize, Relaxed);
@@ -170,7 +224,7 @@ impl Store {
 
     fn index_all_sealed(&self) -> Result<()> {
         let index = |log: &Log| {
-            log.index();
+            self.settle(log);
             Ok(())
         };
         let indexed = self.rotation.index_all_sealed(index, yield_now)?;
@@ -182,11 +236,13 @@ impl Store {
     /// tables.
     fn merge(&self, merges_tables: bool) {
         let _merging = self.merging.lock();
+        let claims = self.claims.lock();
         let view = self.rotation.view.load_full();
         let inputs = match merges_tables {
             true => view.tables.clone(),
-            false => self.rotation.ripe(&view, &view.logs, Run::is_of).to_vec(),
+            false => self.rotation.ripe(&view, &view.level0, Run::is_of).to_vec(),
         };
+        drop(claims);
         if inputs.is_empty() {
             return;
         }
@@ -203,10 +259,11 @@ impl Store {
             }
         }
         let table = Run::Table(Arc::new(merged));
+        let _claims = self.claims.lock();
         let is_left = |run: &&Run| !inputs.iter().any(|input| input.is_same(run));
         self.rotation.change(|now| {
             let mut after = now.clone();
-            after.logs.retain(|run| is_left(&run));
+            after.level0.retain(|run| is_left(&run));
             after.tables.retain(|run| is_left(&run));
             after.tables.insert(0, table);
             after
@@ -218,11 +275,11 @@ impl Store {
         let view = self.rotation.view.load_full();
         if self.fault == Fault::ReadsTwoViews {
             let is_sealed = |run: &&Run| !view.active.iter().any(|active| run.is_of(&active.log));
-            let sealed: Vec<_> = view.logs.iter().filter(is_sealed).cloned().collect();
+            let sealed: Vec<_> = view.level0.iter().filter(is_sealed).cloned().collect();
             let active = self.rotation.view.load().active.clone().map(Run::Log);
             return get(active.iter().chain(&sealed).chain(&view.tables), key, at);
         }
-        get(view.logs.iter().chain(&view.tables), key, at)
+        get(view.level0.iter().chain(&view.tables), key, at)
     }
 
     fn read(&self) {
@@ -255,6 +312,8 @@ fn store(fault: Fault, done: &std::sync::Arc<Done>) -> Arc<Store> {
         locks: KeyLocks::with_stripes(8),
         rotation: Rotation::new(View::default()),
         merging: Mutex::new(()),
+        claims: Mutex::new(()),
+        settling: Mutex::new(()),
         manifest: Mutex::new(0),
         fault,
         done: done.clone(),
