@@ -27,6 +27,8 @@ pub struct Setup {
     pub log_bytes: u64,
     /// True for the published variant of the layout, which searches logs linearly.
     pub as_published: bool,
+    /// False if every generation of `flsm` is flushed.
+    pub log_is_level_0: bool,
     pub threads: usize,
 }
 
@@ -38,13 +40,17 @@ pub fn has_layout(db: &Db, layout: LayoutKind) -> bool {
 impl Setup {
     pub fn random(rng: &mut Rng, durability: Durability) -> Self {
         let intervals = [Duration::ZERO, Duration::from_millis(30), Duration::from_secs(3600)];
+        let checkpoint_interval = intervals[rng.below(3) as usize];
+        let log_bytes = [4096, 16 << 10, 64 << 10][rng.below(3) as usize];
         Self {
             layout: LayoutKind::default(),
             durability,
-            checkpoint_interval: intervals[rng.below(3) as usize],
+            checkpoint_interval,
             chunk_bytes: 64 << 10,
-            log_bytes: [4096, 16 << 10, 64 << 10][rng.below(3) as usize],
+            log_bytes,
             as_published: rng.below(8) == 0,
+            // Another layout has this option than that with the length of logs.
+            log_is_level_0: log_bytes != 4096,
             threads: 1 + rng.below(2) as usize,
         }
     }
@@ -55,8 +61,7 @@ impl Setup {
             .with("log_bytes", self.log_bytes)
             .with("munk_log_bytes", self.log_bytes)
             .with("filter_partitions", 4)
-            // Of `flsm`, which has no option of the name before.
-            .with("log_is_level_0", self.log_bytes != 4096);
+            .with("log_is_level_0", self.log_is_level_0);
         KeyspaceOptions::new().layout(layout)
     }
 

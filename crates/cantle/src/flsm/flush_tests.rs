@@ -277,7 +277,6 @@ fn a_load_of_tiny_pairs_in_key_order_is_written_once() {
     assert!(written.log_bytes_written < written.user_bytes_written * 220 / 100, "{written:?}");
 }
 
-/// What a table takes, and an index would not.
 #[test]
 fn a_flushed_generation_takes_fewer_bytes_than_its_log_and_index() {
     let written = |layout: FlsmOptions| {
@@ -387,6 +386,13 @@ fn backups_and_checkpoints_have_flushed_generations() {
         assert!(all(copy.range(..)) == model);
         assert!(level0(&copy).contains(&FileKind::Table));
         assert!(copy.verify().unwrap().is_ok());
+        let level0 = &db.regions().unwrap()[0];
+        assert_eq!((level0.level, level0.tables, level0.segments), (0, 1, 1));
+        assert!(level0.table_bytes > 0 && level0.table_bytes <= db.approximate_bytes(..).unwrap());
+        // A repair by the manifest.
+        let options = Options::new().vfs(Arc::new(disk.kill()));
+        assert_eq!(Db::repair("store", "repaired", options.clone()).unwrap().may_return, []);
+        assert!(all(options.open("repaired").unwrap().range(..)) == model);
     });
 }
 

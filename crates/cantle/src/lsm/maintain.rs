@@ -18,11 +18,11 @@ use std::time::Duration;
 /// data ([`LIVE_FRACTION`]), whichever is more: each merge then appends long tables to the groups.
 pub const GENERATIONS: u64 = 4;
 const LIVE_FRACTION: u64 = 64;
-/// Maximum number of logs that level 0 collects, and that a merge takes: a get may have to search all of them.
+/// Maximum number of logs and tables that level 0 collects, and that a merge takes: a get may have to search all of them.
 const LOGS_MAX: usize = 12;
-/// Maximum number of sealed generations that wait for their index, before writers are slowed down.
+/// Maximum number of sealed generations that wait for their index or their flush, before writers are slowed down.
 const SEALING_MAX: usize = 4;
-/// The brake begins when level 0, the number of its logs, the runs of a group or the generations
+/// The brake begins when level 0, the number of its runs, the runs of a group or the generations
 /// without an index exceed their limit by this factor. It makes writers as slow as merges when they
 /// exceed it by one more.
 const BRAKE_FROM: f64 = 1.5;
@@ -53,7 +53,7 @@ impl<S: Shape> Lsm<S> {
         (GENERATIONS * self.limits().generation_bytes).max(live_bytes / LIVE_FRACTION)
     }
 
-    /// The oldest of the logs that are ripe, as many as a merge takes: it has them in memory.
+    /// The oldest of the logs and flushed tables that are ripe, as many as a merge takes: it has them in memory.
     pub fn oldest_logs<'a>(&self, ripe: &'a [Run]) -> &'a [Run] {
         let limit = 2 * self.level0_limit(self.jobs.told_live_bytes.load(Relaxed).max(0) as u64);
         let mut bytes = 0;
@@ -70,7 +70,9 @@ impl<S: Shape> Lsm<S> {
     fn are_logs_due(&self, view: &View<S>, ripe: &[Run]) -> bool {
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
-        let is_left = !ripe.is_empty() && (self.is_to_be_compressed() || self.owes_level0(view));
+        // Tables are compressed already.
+        let is_to_be_compressed = ripe.iter().any(|run| run.log().is_some()) && self.is_to_be_compressed();
+        let is_left = is_to_be_compressed || (!ripe.is_empty() && self.owes_level0(view));
         bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
     }
 

@@ -34,21 +34,22 @@ pub enum Trigger {
     Asked,
 }
 
-/// A job, and the logs that it merges above the runs of its pieces, or adopts.
+/// A job, and the logs and flushed tables of level 0 that it merges above the runs of its pieces, or the log
+/// that it adopts.
 pub struct Planned {
     pub logs: Vec<Run>,
     pub job: Job,
 }
 
 impl<S: Shape> Lsm<S> {
-    /// The logs that may be merged: sealed ones with an index on disk, and those of earlier
-    /// openings. They are the oldest, without a gap.
+    /// The runs of level 0 that may be merged: sealed logs with an index on disk, those of earlier
+    /// openings, and flushed tables. They are the oldest, without a gap.
     pub fn ripe_logs(&self, view: &View<S>) -> Vec<Run> {
         let is_of = |run: &Run, log: &SharedLog| run.is_of(&log.segment);
         self.rotation.ripe(view, &view.level0, is_of).to_vec()
     }
 
-    /// Merges all ripe logs into the tables, or as many as maintenance takes at once; false if there are
+    /// Merges all ripe runs of level 0 into the tables, or as many as maintenance takes at once; false if there are
     /// none, or if running merges are in the way of maintenance.
     pub fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
         let has_adopted = self.adopt_logs(trigger)?;

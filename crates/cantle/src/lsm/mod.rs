@@ -4,14 +4,15 @@
 //!
 //! ```text
 //!   keyspace ── view ─┬─ active   generation: a log, and its index in memory (the memtable)   ← writes
-//!    (replaced as     ├─ logs     level 0: logs of sealed generations, each indexed on disk,
-//!     a whole)        │           and of earlier openings; newest first
+//!    (replaced as     ├─ level0   level 0: logs of sealed generations, each indexed on disk, and of
+//!     a whole)        │           earlier openings, and tables of flushed ones; newest first
 //!                     └─ shape    groups of tables, for example the guards of levels
 //! ```
 //!
 //! *The log is level 0.* A generation that is full is sealed: its log gets an index on disk, and
 //! is a sorted run from then on, so no data is written a second time to become readable. Merges
-//! read it later, together with other logs. A log in key order becomes a run of a group as it is
+//! read it later, together with other logs. If its index would cost more than it saves, it is
+//! written as a table, which takes its place ([`flush`]). A log in key order becomes a run of a group as it is
 //! ([`adopt`]).
 //!
 //! *Life of a write.* It locks the stripes of its keys (`mvcc/key_locks.rs`), enters the active
@@ -32,7 +33,7 @@
 //!
 //! Merges of different groups run at the same time ([`busy`]).
 //!
-//! Lock order: claims of merges → `creating`, stripes of keys → `changes` → the end of a log. Reads take no lock.
+//! Lock order: `settling` → claims of merges → `creating`, stripes of keys → `changes` → the end of a log. Reads take no lock.
 //!
 //! Thread safety: everything may be called from any thread.
 

@@ -9,7 +9,8 @@
 //! * Logs become active in the order in which they were created.
 //! * The view has the successor of a generation before the generation turns a writer away.
 //! * A generation that was active is in `sealing` from the moment of its seal until its index is on
-//!   disk, so a merge that asks for [`ripe`](Rotation::ripe) logs never gets one that grows.
+//!   disk, or a table in its place, so a merge that asks for [`ripe`](Rotation::ripe) runs never gets a
+//!   log that grows or goes.
 //!
 //! Lock order: `creating` → `changes`. Locks of keys may be held around each of them.
 //!
@@ -40,7 +41,7 @@ pub struct Rotation<L, V> {
 pub(super) struct Changes<L> {
     /// True once the keyspace was dropped: nothing is written any more.
     pub retired: bool,
-    /// Sealed generations whose index is not on disk yet, oldest first.
+    /// Sealed generations that are neither indexed on disk nor flushed yet, oldest first.
     pub sealing: Vec<Arc<Generation<L>>>,
     /// The next generation. Its log is in the manifest already.
     pub spare: Option<Arc<Generation<L>>>,
@@ -146,7 +147,7 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
         self.view.store(Arc::new(change(&now)));
     }
 
-    /// Calls `index` for the logs of sealed generations that nobody writes to any more, the oldest
+    /// Calls `index`, which may also flush them, for the logs of sealed generations that nobody writes to any more, the oldest
     /// first, and returns their number. Ends at the first one that has a writer. Another thread may
     /// do the same at the same time, and may pass the same log.
     pub fn index_sealed(&self, index: impl Fn(&L) -> Result<()>) -> Result<u64> {
@@ -182,16 +183,16 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
         }
     }
 
-    /// The runs of `logs`, the logs of `view` from the newest to the oldest, that may be merged:
-    /// the oldest ones, without a gap, that neither grow nor wait for their index. `is_of` is true
-    /// for a run of this log.
-    pub fn ripe<'a, R>(&self, view: &V, logs: &'a [R], is_of: impl Fn(&R, &L) -> bool) -> &'a [R] {
+    /// The runs of `level0`, the logs and flushed tables of `view` from the newest to the oldest, that may
+    /// be merged: the oldest ones, without a gap, that neither grow nor wait for their index or their
+    /// flush. `is_of` is true for a run of this log.
+    pub fn ripe<'a, R>(&self, view: &V, level0: &'a [R], is_of: impl Fn(&R, &L) -> bool) -> &'a [R] {
         let changes = self.changes.lock();
         let is_unripe = |run: &R| {
             let mut growing = view.active().into_iter().chain(&changes.sealing);
             growing.any(|generation| is_of(run, &generation.log))
         };
-        &logs[logs.iter().rposition(is_unripe).map_or(0, |last| last + 1)..]
+        &level0[level0.iter().rposition(is_unripe).map_or(0, |last| last + 1)..]
     }
 
     /// Ends all writes for good. `lock_all` locks all keys, and so waits for writers.

@@ -180,6 +180,8 @@ fn run(visit: &Visit, trails: &Trails, alphabet: &[Step], case: &Case, seed: u64
         chunk_bytes: 64 << 10,
         log_bytes: 4096,
         as_published: false,
+        // The workloads of one durability flush, those of the other index logs.
+        log_is_level_0: case.durability != 0,
         threads: 1,
     };
     let memory = MemVfs::new();

@@ -28,6 +28,7 @@ impl World {
             chunk_bytes: 64 << 10,
             log_bytes: if draw & 2 == 0 { 4096 } else { 32 << 10 },
             as_published: draw & 12 == 4,
+            log_is_level_0: draw & 2 == 0,
             threads: 1,
         };
         let state = State::from([("default".into(), Default::default())]);

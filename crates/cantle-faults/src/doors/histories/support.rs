@@ -48,7 +48,7 @@ pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options 
     // Some stores search their logs linearly.
     let layout = layouts::options(visit.layout, rng.below(8) == 0).with_regions(64 << 10);
     let layout = layout.with("log_bytes", log_bytes).with("munk_log_bytes", log_bytes);
-    // Of `flsm`, which has no option of these names.
+    // An option of `flsm`, which has none of these names.
     let layout = layout.with("log_is_level_0", log_bytes != 4 << 10);
     let keyspace = KeyspaceOptions::new().layout(layout);
     Options::new()

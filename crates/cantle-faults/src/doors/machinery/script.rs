@@ -19,6 +19,7 @@ pub fn setup(durability: Durability) -> Setup {
         chunk_bytes: 64 << 10,
         log_bytes: 16 << 10,
         as_published: false,
+        log_is_level_0: true,
         threads: 1,
     }
 }
