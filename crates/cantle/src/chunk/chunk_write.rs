@@ -225,8 +225,9 @@ impl ChunkWrite {
         let before = self.chunk.funk.load_full();
         let mut funk = (*before).clone();
         for file in funk.files.iter_mut().filter(|file| file.dropped.is_none()) {
-            file.dropped =
-                Some(Dropped { version: self.stamp.version, batch: self.stamp.batch, cell: cell.cloned() });
+            let cell = cell.cloned();
+            let dropped = Dropped { version: self.stamp.version, batch: self.stamp.batch, cell };
+            file.dropped = Some(Box::new(dropped));
         }
         chunks.account(&before.sizes(), &funk.sizes());
         self.chunk.funk.store(Arc::new(funk));
@@ -276,6 +277,7 @@ impl Chunks {
             source: Source::Log(segment.clone()),
             span: chunk.span.clone().into(),
             dropped: None,
+            dropped_ranges: None,
             share_bytes: None,
         };
         funk.files.insert(0, file);

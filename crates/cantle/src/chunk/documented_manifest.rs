@@ -38,6 +38,7 @@ fn the_documented_manifest_is_what_is_written() {
         span: Some(Span { start: None, end: Some("app/9".into()) }),
         share_bytes: Some(126),
         dropped: None,
+        dropped_ranges: None,
     };
     let split = ChunkEdit::Replace {
         removed: vec![1],

@@ -99,6 +99,7 @@ impl Opener<'_> {
             let file = Run {
                 span: file.span.clone().unwrap_or_else(|| span.clone()).into(),
                 dropped: file.dropped(),
+                dropped_ranges: None,
                 share_bytes: file.share_bytes,
                 source,
             };

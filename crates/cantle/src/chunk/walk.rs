@@ -57,7 +57,7 @@ impl ChunksAt {
             }
             None => {
                 let funk = chunk.funk.load_full();
-                let merged = Merged::new(&context.run, &funk, false, |file| file.is_visible(at))?;
+                let merged = Merged::at(&context.run, &funk, at)?;
                 Pairs::Files(Box::new(MergedPairs::new(merged, at)))
             }
         };

@@ -1,10 +1,10 @@
 //! Tables that range deletes have dropped as a whole. A mark says so, and moves no data. The tables go
-//! once no snapshot reads them. Also tables that hold nothing, and only say which files they replace:
+//! once no snapshot reads them. A mark on a part of a table works alike (`run/dropped_ranges.rs`). Also tables that hold nothing, and only say which files they replace:
 //! they go once these files have gone.
 
 use super::levels::{Changing, Guard, Levels};
 use crate::lsm::busy::Busy;
-use crate::lsm::shape::{Job, Move, Piece, Rules};
+use crate::lsm::shape::{Job, Move, Outcome, Piece, Rules};
 use crate::run::run::{Dropped, Run, Source};
 use crate::sync::Arc;
 use crate::table::DeletedRange;
@@ -23,8 +23,11 @@ fn covered_at(order: &KeyOrder, run: &Run, deleted: &[DeletedRange]) -> Option<u
 }
 
 /// True for a table that no snapshot from this version on needs.
-fn is_gone(run: &Run, oldest_snapshot: u64) -> bool {
-    run.dropped.as_ref().is_some_and(|dropped| dropped.version <= oldest_snapshot)
+fn is_gone(order: &KeyOrder, run: &Run, oldest_snapshot: u64) -> bool {
+    let ranges = run.dropped_ranges.as_ref();
+    let by_parts = || ranges.and_then(|ranges| ranges.covers_from(order, &run.span));
+    let version = run.dropped.as_ref().map(|dropped| dropped.version).or_else(by_parts);
+    version.is_some_and(|version| version <= oldest_snapshot)
 }
 
 /// True for a table that only says which files it replaces.
@@ -33,8 +36,9 @@ pub(super) fn is_empty(run: &Run) -> bool {
 }
 
 impl Changing<'_> {
-    /// Marks the runs below the output of a piece that its range deletes cover.
-    pub(super) fn drop_covered(&mut self, piece: &Piece, deleted: &[DeletedRange]) {
+    /// Marks the runs, and parts of runs, below the output of a piece that its range deletes cover.
+    pub(super) fn drop_covered(&mut self, piece: &Piece, outcome: &Outcome) {
+        let deleted = &outcome.deleted[..];
         let Some((level, _)) = piece.groups.first().and_then(|&id| self.place_of(id)) else { return };
         if deleted.is_empty() {
             return;
@@ -42,15 +46,23 @@ impl Changing<'_> {
         let order = self.order;
         let mark = |run: &Run| {
             let version = covered_at(order, run, deleted).filter(|_| run.dropped.is_none())?;
-            Some(Dropped { version, batch: 0, cell: None })
+            Some(Box::new(Dropped { version, batch: 0, cell: None }))
         };
+        let narrowed = |run: &Run| outcome.narrowed.iter().find(|narrowed| narrowed.is_of(run));
         // The output is appended after this: everything in its level within the piece is older.
-        let marked = |run: &Run| Run { dropped: mark(run).or(run.dropped.clone()), ..run.clone() };
+        let marked = |run: &Run| match (mark(run), narrowed(run)) {
+            (Some(dropped), _) => Run { dropped: Some(dropped), dropped_ranges: None, ..run.clone() },
+            (None, Some(narrowed)) => {
+                Run { dropped_ranges: narrowed.after.clone(), ..run.clone() }.dropped_whole(order)
+            }
+            (None, None) => run.clone(),
+        };
+        let is_changed = |run: &Run| mark(run).is_some() || narrowed(run).is_some();
         for level in level..self.levels.levels.len() {
             for place in 0..self.levels.levels[level].len() {
                 let guard = self.levels.levels[level][place].clone();
                 let is_within = guard.span.intersect(order, &piece.span).is_some();
-                if is_within && guard.runs.iter().any(|run| mark(run).is_some()) {
+                if is_within && guard.runs.iter().any(is_changed) {
                     let runs = guard.runs.iter().map(marked).collect();
                     self.splice(level, place..place + 1, vec![guard.with_runs(runs)]);
                 }
@@ -59,7 +71,8 @@ impl Changing<'_> {
     }
 
     pub(super) fn purge(&mut self, group: u64, oldest_snapshot: u64) {
-        self.remove_runs(group, |run| is_gone(run, oldest_snapshot));
+        let order = self.order;
+        self.remove_runs(group, |run| is_gone(order, run, oldest_snapshot));
     }
 
     pub(super) fn forget(&mut self, group: u64, settled: u64) {
@@ -95,9 +108,10 @@ impl Guard {
 
 impl Levels {
     /// The removal of tables that are dropped and that nobody reads, if there are any.
-    pub(super) fn pick_purge(&self, rules: &Rules, busy: &Busy) -> Option<Job> {
+    pub(super) fn pick_purge(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let oldest_snapshot = rules.oldest_snapshot;
-        let has_gone = |guard: &&Arc<Guard>| guard.runs.iter().any(|run| is_gone(run, oldest_snapshot));
+        let has_gone =
+            |guard: &&Arc<Guard>| guard.runs.iter().any(|run| is_gone(order, run, oldest_snapshot));
         let guards = self.guards().filter(has_gone).filter(|guard| busy.is_free(guard.id));
         let moves: Vec<Move> = guards.map(|guard| Move::Purge { group: guard.id, oldest_snapshot }).collect();
         (!moves.is_empty()).then(|| Job::of_moves(moves))

@@ -31,6 +31,10 @@ const USUAL_BOUND: f64 = 1.5;
 /// filters and syncs than a shared one. It is a smaller part of guards that are short themselves.
 const FRAGMENT_BYTES: u64 = 1 << 20;
 const FRAGMENT_FRACTION: u64 = 16;
+/// Minimum length in bytes of a part of a table that is dropped by metadata: with at most 16 for each table,
+/// their records are short beside the data. It is a smaller part of guards that are short themselves.
+const DROPPED_RANGE_BYTES: u64 = 1 << 20;
+const DROPPED_RANGE_FRACTION: u64 = 16;
 const GENERATION_BYTES_MIN: u64 = 1 << 20;
 /// Two generations are the most that an opening after a kill may have to load: 32 MiB.
 const GENERATION_BYTES_MAX: u64 = 16 << 20;
@@ -68,6 +72,7 @@ impl Named for Levels {
         let rules = Rules {
             table_bytes: own.guard_bytes,
             fragment_bytes: FRAGMENT_BYTES.min(own.guard_bytes / FRAGMENT_FRACTION),
+            dropped_range_bytes: DROPPED_RANGE_BYTES.min(own.guard_bytes / DROPPED_RANGE_FRACTION),
             runs_max: own.max_sstables_per_guard.map_or(RUNS_MOST, |tables| tables as usize),
             log_is_level_0: own.log_is_level_0,
             is_tuned: own.max_sstables_per_guard.is_none(),
@@ -91,6 +96,7 @@ impl Named for Levels {
         let rules = lsm.limits.load().rules;
         let mut limits: Vec<u64> = view.shape.runs_max(&rules).map(|limit| limit as u64).collect();
         limits.sort_unstable();
+        let (dropped_ranges, dropped_range_bytes) = lsm.dropped_ranges();
         let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
         let level0_logs = view.level0.iter().filter_map(Run::log).count();
         stats.of_layout = LayoutStats::Flsm(FlsmStats {
@@ -112,6 +118,9 @@ impl Named for Levels {
             running_merges: lsm.running_merges(),
             logs_adopted: of(|counters| &counters.logs_adopted),
             tables_moved: of(|counters| &counters.tables_moved),
+            ranges_dropped: of(|counters| &counters.ranges_dropped),
+            dropped_ranges,
+            dropped_range_bytes,
             seeks: of(|counters| &counters.seeks),
             seek_runs: of(|counters| &counters.seek_runs),
             by_level: lsm.level_stats(),

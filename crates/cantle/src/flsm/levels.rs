@@ -79,9 +79,14 @@ pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span)
 pub fn entries_of(run: &Run) -> u64 {
     match &run.source {
         _ if run.dropped.is_some() => 0,
-        Source::Table(table) => share_of(run, table.entries),
-        Source::Log(log) => share_of(run, log.puts.load(Relaxed)),
+        Source::Table(table) => kept_share_of(run, table.entries),
+        Source::Log(log) => kept_share_of(run, log.puts.load(Relaxed)),
     }
+}
+
+/// The run's share of a total of its file, without that of dropped ranges.
+fn kept_share_of(run: &Run, total: u64) -> u64 {
+    (share_of(run, total) as f64 * run.kept_part()) as u64
 }
 
 /// The run's share of a total of its file.
@@ -142,13 +147,15 @@ impl Guard {
         self.runs.iter().map(Run::unclaimed_bytes).sum()
     }
 
-    /// Bytes of replaced values that a merge of the guard would free.
+    /// Bytes of replaced values, and of dropped ranges, that a merge of the guard would free.
     pub fn stale_bytes(&self, oldest_snapshot: u64) -> u64 {
         let stale = |run: &Run| match &run.source {
-            Source::Table(table) if table.pinned_below <= oldest_snapshot => share_of(run, table.stale_bytes),
+            Source::Table(table) if table.pinned_below <= oldest_snapshot => {
+                kept_share_of(run, table.stale_bytes)
+            }
             _ => 0,
         };
-        self.runs.iter().map(stale).sum()
+        self.runs.iter().map(|run| stale(run) + run.dropped_bytes(oldest_snapshot)).sum()
     }
 }
 
@@ -172,6 +179,13 @@ impl Levels {
             };
             if !group.files.iter().all(is_within) {
                 return Err("a table lies outside of its guard");
+            }
+            let are_within = |file: &FileRecord| {
+                let ranges = file.dropped_ranges.as_ref();
+                ranges.is_none_or(|ranges| ranges.are_within(order, file.span.as_ref().unwrap_or(&span)))
+            };
+            if !group.files.iter().all(are_within) {
+                return Err("the dropped ranges of a table are out of order, or lie outside of it");
             }
             let runs = group.files.iter().map(|file| run(file, &span)).collect();
             level.push(Arc::new(Guard::new(group.id, group.level, span, runs)));
@@ -255,6 +269,12 @@ impl Levels {
             };
             if let Some(guard) = level.iter().find(is_outside) {
                 return Some(format!("a table of guard {} lies outside of it", guard.id));
+            }
+            let is_narrowed_wrongly = |run: &Run| {
+                run.dropped_ranges.as_ref().is_some_and(|ranges| !ranges.are_within(order, &run.span))
+            };
+            if let Some(guard) = level.iter().find(|guard| guard.runs.iter().any(is_narrowed_wrongly)) {
+                return Some(format!("dropped ranges of a table of guard {} are no list of it", guard.id));
             }
         }
         (!self.is_nested(order)).then(|| "guards are not nested".into())

@@ -16,6 +16,8 @@ mod deleted_tests;
 #[cfg(test)]
 mod documented;
 mod dropped;
+#[cfg(test)]
+mod dropped_tests;
 pub mod factory;
 #[cfg(test)]
 mod filter_tests;

@@ -222,7 +222,7 @@ impl Levels {
                 None => within(guard, guard.runs.len()),
             }
         };
-        self.pick_purge(rules, busy)
+        self.pick_purge(order, rules, busy)
             .or_else(|| self.pick_empty(rules, busy))
             .or_else(|| self.pick_bare(rules, busy))
             .or_else(|| above.iter().flat_map(crowded).find_map(|guard| down(&guard)))

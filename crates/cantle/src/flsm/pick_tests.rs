@@ -21,6 +21,7 @@ use std::fmt::Write;
 pub const RULES: Rules = Rules {
     table_bytes: 100,
     fragment_bytes: 0,
+    dropped_range_bytes: 1 << 20,
     runs_max: 3,
     is_tuned: false,
     level0_bytes: 20,
@@ -79,6 +80,7 @@ pub fn levels(text: &str) -> Levels {
             source: Source::Table(Arc::new(record.adopt_table(files, 1))),
             span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
             dropped: None,
+            dropped_ranges: None,
             share_bytes: record.share_bytes,
         };
         run.retain(&env.totals);

@@ -171,7 +171,7 @@ fn run_of(order: &KeyOrder, placed: &Placed, part: f64, guard: &Span) -> Run {
     // Range deletes may reach beyond the keys.
     let keys = if table.has_deleted { None } else { placed.output.keys.intersect(order, guard) };
     let span = Arc::new(keys.unwrap_or_else(|| guard.clone()));
-    Run { source: Source::Table(table), span, dropped: None, share_bytes }
+    Run { source: Source::Table(table), span, dropped: None, dropped_ranges: None, share_bytes }
 }
 
 /// A table without entries as a run of a guard, with as few keys as possible.
@@ -179,7 +179,7 @@ fn empty_run(order: &KeyOrder, placed: &Placed, guard: &Span) -> Run {
     let start = guard.start.clone().unwrap_or_default();
     let span = Span::around(order, &start, &start).intersect(order, guard);
     let (source, span) = (Source::Table(placed.output.table.clone()), span.unwrap_or_else(|| guard.clone()));
-    Run { source, span: span.into(), dropped: None, share_bytes: None }
+    Run { source, span: span.into(), dropped: None, dropped_ranges: None, share_bytes: None }
 }
 
 /// The guards with tables without entries in the first one.
@@ -206,7 +206,7 @@ impl Changing<'_> {
             let rest = Guard { tally: guard.tally.merged(), ..guard.with_runs(runs) };
             self.splice(level, place..place + 1, vec![rest]);
         }
-        self.drop_covered(piece, &outcome.deleted);
+        self.drop_covered(piece, outcome);
         let placed = &outcome.placed;
         for (number, &id) in piece.groups.iter().enumerate() {
             let Some((level, place)) = self.place_of(id) else {
@@ -323,7 +323,11 @@ impl Changing<'_> {
                 let is_whole = within == *run.span;
                 canary!(GUARD_WITHOUT_ITS_TABLES => if !is_whole && span.start.as_ref() == Some(start) { return None });
                 let bytes = (run.bytes() as f64 * share) as u64;
-                Some(if is_whole { run.clone() } else { run.part(within, bytes) })
+                Some(if is_whole {
+                    run.clone()
+                } else {
+                    run.part(within, bytes).clip_dropped_ranges(changing.order).dropped_whole(changing.order)
+                })
             };
             let runs = guard.runs.iter().filter_map(part).collect();
             Guard {

@@ -250,6 +250,13 @@ pub struct FlsmStats {
     pub logs_adopted: u64,
     /// Number of tables that moved to the next level as they are, since opening.
     pub tables_moved: u64,
+    /// Number of parts of tables that range deletes have dropped by metadata, since opening. Tables that they
+    /// dropped as a whole do not count.
+    pub ranges_dropped: u64,
+    /// Number of such parts that the present tables have: scans do not read them.
+    pub dropped_ranges: u64,
+    /// Estimated bytes of these parts on disk. A merge of the table frees them.
+    pub dropped_range_bytes: u64,
     /// Number of seeks by ranges and cursors since opening: one at the first pair, and one for each
     /// further stretch between two guards that they walk into.
     pub seeks: u64,

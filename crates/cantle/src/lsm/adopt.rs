@@ -9,11 +9,7 @@ use super::maintain::SHORT_FRACTION;
 use super::merge::{Planned, Trigger};
 use super::shape::{Apart, Job, Move, Shape};
 use super::view::View;
-use crate::block::BlockCursor;
-use crate::format::codec::Decoder;
-use crate::log::index::indexed_part::{IndexedPart, decode_place};
-use crate::log::index::parts::Parts;
-use crate::log::segment::Segment;
+use crate::run::approximate::bytes_upto;
 use crate::run::run::Run;
 use crate::types::compression::Compression;
 use crate::types::error::Result;
@@ -42,36 +38,8 @@ impl<S: Shape> Lsm<S> {
         let run = Run { span: Span::around(&self.env.order, first, last).into(), ..log.clone() };
         let Apart { moves, upto } = view.shape.take_apart(&self.env.order, &run, busy)?;
         // Without an index, there is no knowing.
-        let shared = upto.map_or(Ok(0), |key| self.bytes_upto(segment, &parts, part, &key)).ok()?;
+        let shared = upto.map_or(Ok(0), |key| bytes_upto(&self.env, segment, &parts, part, &key)).ok()?;
         (shared <= (part.end - part.start) / SHARED_FRACTION).then(|| (log.clone(), moves))
-    }
-
-    /// Bytes of a log in key order up to a key, or a little more. The operations without a stretch are divided
-    /// among the blocks.
-    fn bytes_upto(&self, segment: &Segment, parts: &Parts, part: &IndexedPart, key: &[u8]) -> Result<u64> {
-        let malformed = segment.malformed_block(part.root);
-        let root = segment.index_block(&self.env, &parts.header, part.root)?;
-        let mut root = BlockCursor::new(root, self.env.order.clone());
-        root.seek_to_first().map_err(&malformed)?;
-        // Bytes of all stretches and of all blocks, and of those up to the key.
-        let (mut stretches, mut blocks, mut upto) = (0_u64, 0_u64, None);
-        while let Some(entry) = root.entry() {
-            let is_last = upto.is_none() && self.env.order.compare(entry.key, key).is_ge();
-            let place = decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?;
-            // A place behind the operations is a block.
-            match place.offset < part.end {
-                true => stretches += u64::from(place.len),
-                false => blocks += u64::from(place.len),
-            }
-            if is_last {
-                upto = Some((stretches, blocks));
-            }
-            root.next().map_err(&malformed)?;
-        }
-        let part_bytes = part.end - part.start;
-        let per_block_byte = part_bytes.saturating_sub(stretches) as f64 / blocks.max(1) as f64;
-        let bytes = |(stretches, blocks)| stretches + (blocks as f64 * per_block_byte) as u64;
-        Ok(upto.map_or(part_bytes, bytes))
     }
 
     /// Takes the oldest ripe logs into the shape as they are, as long as they are apart from

@@ -57,8 +57,7 @@ impl<S: Shape> Stretches<S> {
         if self.lsm.straight_seeks.is_on() && self.lsm.straight_seeks.count(self.lsm.counters.writes.get()) {
             view.shape.sought(self.order(), stretch.span.start.as_deref());
         }
-        let merged =
-            Merged::above_groups(&self.lsm.env, &stack, view.level0.len(), |run| run.is_visible(at))?;
+        let merged = Merged::above_groups(&self.lsm.env, &stack, view.level0.len(), at)?;
         Ok(OpenStretch {
             lsm: self.lsm.clone(),
             sealed_runs: (view.level0.len() - usize::from(view.active.is_some())) as u64,

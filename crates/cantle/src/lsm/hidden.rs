@@ -42,6 +42,7 @@ impl Sample {
         let has_key = |run: &&&Run| {
             // A file that cannot be read is reported by those who need it.
             run.dropped.is_none()
+                && !run.is_dropped_at(&env.order, key, u64::MAX)
                 && run.span.contains(&env.order, key)
                 && may_contain(env, run, key, hash).unwrap_or(false)
         };

@@ -38,6 +38,7 @@ pub struct Counters {
     pub merged_bytes: Counter,
     pub logs_adopted: Counter,
     pub tables_moved: Counter,
+    pub ranges_dropped: Counter,
     pub seeks: Counter,
     pub seek_runs: Counter,
     /// Bytes of tables that merges wrote into each level, from level 1 on.

@@ -285,6 +285,7 @@ impl<S: Shape> Lsm<S> {
         let merged = logs.iter().map(|log| log.file().id).chain(void.iter().copied()).collect();
         let removed: Vec<u64> = change.removed.iter().map(|(id, _)| *id).collect();
         self.note_written(&written.pieces, &change.added);
+        self.note_dropped(&written.pieces);
         let (added, new): (Vec<_>, Vec<_>) = change.added.into_iter().unzip();
         let payload = Edit::Merge { logs: merged, removed, added }.encode();
         let edit = manifest::Edit::Layout { keyspace: self.env.keyspace, payload };

@@ -42,6 +42,7 @@ pub mod areas;
 pub mod busy;
 #[cfg(test)]
 mod busy_tests;
+mod dropped_ranges;
 mod flush;
 pub mod generation;
 pub mod hashed;

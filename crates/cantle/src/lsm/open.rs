@@ -79,6 +79,7 @@ impl<S: Shape> Lsm<S> {
                 source: files.entry(record.file).or_insert_with(adopt).clone(),
                 span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
                 dropped: record.dropped(),
+                dropped_ranges: record.dropped_ranges.clone(),
                 share_bytes: record.share_bytes,
             }
         };

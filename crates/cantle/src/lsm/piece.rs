@@ -105,8 +105,7 @@ impl<S: Shape> Lsm<S> {
         grant: &mut Grant<'_>,
     ) -> Result<Outcome> {
         let env = &self.env;
-        let is_read = |run: &Run| run.is_needed(&keep.versions);
-        let mut merged = Merged::counting(env, stack, read, is_read)?;
+        let mut merged = Merged::needed(env, stack, read, &keep.versions)?;
         let deleted = match piece.bottom {
             Bottom::Deeper => merged.carried(keep),
             // Nothing is left that they could cover.
@@ -188,7 +187,8 @@ impl<S: Shape> Lsm<S> {
         env.order.check()?;
         let placed = writing.written.pieces.pop().unwrap_or_default().placed;
         let deleted = std::mem::take(&mut writing.deleted);
-        Ok(Outcome { placed, deleted, chosen: entries.met.chosen, halves })
+        let narrowed = self.narrow((view, piece), &deleted, keep);
+        Ok(Outcome { placed, deleted, narrowed, chosen: entries.met.chosen, halves })
     }
 }
 

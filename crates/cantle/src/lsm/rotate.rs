@@ -61,7 +61,13 @@ impl<S: Shape> Rotating<SharedLog> for View<S> {
         let mut after = self.clone();
         if let Some(next) = &next {
             let source = Source::Log(next.log.segment.clone());
-            let run = Run { source, span: Arc::new(Span::default()), dropped: None, share_bytes: None };
+            let run = Run {
+                source,
+                span: Arc::new(Span::default()),
+                dropped: None,
+                dropped_ranges: None,
+                share_bytes: None,
+            };
             after.level0.insert(0, run);
         }
         after.active = next;

@@ -5,10 +5,12 @@ use super::busy::{Busy, Claim};
 use super::hashed::{Chosen, HashedGuards};
 use super::middle::Half;
 use super::state::GroupRecord;
+use crate::run::dropped_ranges::DroppedRanges;
 use crate::run::record::FileRecord;
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::run::writer::OutputTable;
+use crate::sync::Arc;
 use crate::table::DeletedRange;
 use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
@@ -83,6 +85,8 @@ pub struct Rules {
     /// A merge ends a table at the start of a group only if it has this length in bytes. Shorter ones are
     /// shared by neighbouring groups.
     pub fragment_bytes: u64,
+    /// A range of a run that a range delete covers is noted as dropped if it has this length in bytes.
+    pub dropped_range_bytes: u64,
     /// Number of runs of a group beyond which some of them are merged; the most that any group may have
     /// if they are tuned.
     pub runs_max: usize,
@@ -232,10 +236,27 @@ pub struct Outcome {
     pub placed: Vec<Placed>,
     /// The ranges that were deleted in the piece: older runs have nothing there that is newer.
     pub deleted: Vec<DeletedRange>,
+    /// The older runs of which these ranges cover long parts.
+    pub narrowed: Vec<Narrowed>,
     /// Keys of the piece that begin guards by their hash, ascending.
     pub chosen: Vec<Chosen>,
     /// The second halves of what was written into groups of the piece, by their index, where there is one.
     pub halves: Vec<(usize, Half)>,
+}
+
+/// A run as a merge found it, with the parts of it that are dropped after the merge.
+pub struct Narrowed {
+    pub file: u64,
+    pub span: Arc<Span>,
+    pub before: Option<Arc<DroppedRanges>>,
+    pub after: Option<Arc<DroppedRanges>>,
+}
+
+impl Narrowed {
+    /// True if it is about this run, and nobody has changed that meanwhile.
+    pub fn is_of(&self, run: &Run) -> bool {
+        run.file().id == self.file && *run.span == *self.span && run.dropped_ranges == self.before
+    }
 }
 
 /// A table of a piece's output.

@@ -170,7 +170,9 @@ impl State {
         let mut seen = HashSet::new();
         let files = self.groups.into_values().flat_map(|group| group.files);
         let once = files.filter(|file| seen.insert(file.file));
-        let files = once.map(|file| FileRecord { span: None, share_bytes: None, ..file }).collect();
+        let files = once
+            .map(|file| FileRecord { span: None, share_bytes: None, dropped_ranges: None, ..file })
+            .collect();
         let group = GroupRecord { id: 1, level: 1, start: None, files };
         Self { level0: self.level0, groups: BTreeMap::from([(1, group)]) }
     }
@@ -258,10 +260,7 @@ impl LayoutState for State {
 
     fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool) {
         for file in self.groups.values_mut().flat_map(|group| &mut group.files) {
-            file.dropped = file
-                .dropped
-                .filter(|&(version, batch)| !dead(version, batch))
-                .map(|(version, _)| (version, 0));
+            file.resolve(dead);
         }
     }
 

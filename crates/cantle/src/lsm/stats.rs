@@ -6,9 +6,11 @@ use super::shape::{Group, Outcome, Shape};
 use super::state::GroupRecord;
 use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo, RunningMerge};
 use crate::log::env::LogCounters;
+use crate::run::dropped_ranges::DroppedRanges;
 use crate::run::env::RunCounters;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
+use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::counter::Counter;
 use std::collections::HashMap;
@@ -103,6 +105,27 @@ impl<S: Shape> Lsm<S> {
                 counter.add(counts);
             }
         }
+    }
+
+    /// Counts the dropped ranges that a merge noted.
+    pub(super) fn note_dropped(&self, written: &[Outcome]) {
+        let list = |ranges: &'_ Option<Arc<DroppedRanges>>| {
+            ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.list().to_vec())
+        };
+        for narrowed in written.iter().flat_map(|outcome| &outcome.narrowed) {
+            let before = list(&narrowed.before);
+            let new = list(&narrowed.after).into_iter().filter(|range| !before.contains(range));
+            self.counters.ranges_dropped.add(new.count() as u64);
+        }
+    }
+
+    /// The number of dropped ranges of the present tables, and their estimated bytes.
+    pub fn dropped_ranges(&self) -> (u64, u64) {
+        let view = self.rotation.view.load_full();
+        let ranges = view.tables().filter_map(|run| run.dropped_ranges.as_ref());
+        ranges.fold((0, 0), |(count, bytes), ranges| {
+            (count + ranges.list().len() as u64, bytes + ranges.bytes())
+        })
     }
 
     /// Maximum number of merges that ran at the same time.

@@ -2,7 +2,9 @@
 //! If two sources have an entry for one key and version, the first source wins.
 
 mod cursor;
+mod skipping;
 mod spanned;
 
 pub use cursor::MergeCursor;
+pub use skipping::SkippingCursor;
 pub use spanned::SpannedCursor;

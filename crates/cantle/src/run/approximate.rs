@@ -20,6 +20,7 @@ use crate::sync::Arc;
 use crate::table::TableHandle;
 use crate::types::bounds::Bounds;
 use crate::types::error::Result;
+use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use std::cmp::Ordering;
@@ -157,6 +158,71 @@ fn share_of_table(env: &RunEnv, handle: &TableHandle, span: &Span, bounds: &Boun
     };
     let bytes = end.min(to).saturating_sub(start.max(from));
     Ok(if to > from { bytes as f64 / (to - from) as f64 } else { 0.0 })
+}
+
+/// The place between keys of a run as a place in its file, in bytes. `None` for a log that was not written in
+/// key order, or has no index yet.
+pub fn place_in(env: &RunEnv, run: &Run, gap: Gap<'_>) -> Result<Option<u64>> {
+    match &run.source {
+        Source::Table(table) => {
+            let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
+            let place = match gap {
+                Gap::First => table.data().start,
+                Gap::Before(key) => table.place_of(key, false)?,
+                Gap::Behind(key) => table.place_of(key, true)?,
+                Gap::Last => table.data().end,
+            };
+            Ok(Some(place))
+        }
+        Source::Log(segment) => {
+            let parts = segment.parts(env)?;
+            let is_whole = parts.memory.as_ref().is_none_or(|memory| memory.is_empty());
+            let [part] = &parts.indexed[..] else { return Ok(None) };
+            if !is_whole || part.root.len == 0 || !part.is_in_key_order() {
+                return Ok(None);
+            }
+            let place = match gap {
+                Gap::First => 0,
+                Gap::Before(key) | Gap::Behind(key) => bytes_upto(env, segment, &parts, part, key)?,
+                Gap::Last => part.end - part.start,
+            };
+            Ok(Some(place))
+        }
+    }
+}
+
+/// Bytes of a log in key order up to a key, or a little more. The operations without a stretch are divided
+/// among the blocks.
+pub fn bytes_upto(
+    env: &RunEnv,
+    segment: &Segment,
+    parts: &Parts,
+    part: &IndexedPart,
+    key: &[u8],
+) -> Result<u64> {
+    let malformed = segment.malformed_block(part.root);
+    let root = segment.index_block(env, &parts.header, part.root)?;
+    let mut root = BlockCursor::new(root, env.order.clone());
+    root.seek_to_first().map_err(&malformed)?;
+    // Bytes of all stretches and of all blocks, and of those up to the key.
+    let (mut stretches, mut blocks, mut upto) = (0_u64, 0_u64, None);
+    while let Some(entry) = root.entry() {
+        let is_last = upto.is_none() && env.order.compare(entry.key, key).is_ge();
+        let place = decode_place(&mut Decoder::new(root.value_bytes())).map_err(&malformed)?;
+        // A place behind the operations is a block.
+        match place.offset < part.end {
+            true => stretches += u64::from(place.len),
+            false => blocks += u64::from(place.len),
+        }
+        if is_last {
+            upto = Some((stretches, blocks));
+        }
+        root.next().map_err(&malformed)?;
+    }
+    let part_bytes = part.end - part.start;
+    let per_block_byte = part_bytes.saturating_sub(stretches) as f64 / blocks.max(1) as f64;
+    let bytes = |(stretches, blocks)| stretches + (blocks as f64 * per_block_byte) as u64;
+    Ok(upto.map_or(part_bytes, bytes))
 }
 
 fn share_of_log(env: &RunEnv, segment: &Segment, span: &Span, bounds: &Bounds) -> Result<f64> {

@@ -61,7 +61,8 @@ pub fn get<'a>(
     let begun = now();
     let mut asked = 0;
     for file in runs {
-        if !file.span.contains(&env.order, key) || !file.is_visible(at) {
+        let order = &env.order;
+        if !file.span.contains(order, key) || !file.is_visible(at) || file.is_dropped_at(order, key, at) {
             continue;
         }
         asked += 1;

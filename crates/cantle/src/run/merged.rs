@@ -7,9 +7,10 @@ use crate::log::read::cursor::IndexedCursor;
 use crate::log::read::learn;
 use crate::log::read::pass::{LogWalk, OnePass};
 use crate::log::read::view::{self, ViewCursor};
-use crate::merge::{MergeCursor, SpannedCursor};
+use crate::merge::{MergeCursor, SkippingCursor, SpannedCursor};
 use crate::read_ahead::BytesRead;
 use crate::run::deleted_stretches::DeletedStretches;
+use crate::run::dropped_ranges::DroppedRange;
 use crate::run::env::RunEnv;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
@@ -167,27 +168,26 @@ impl Merged {
     /// Merges the files of `funk` for which `take` is true. `once` is for jobs that walk the files
     /// once and should leave no trace in the cache.
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
-        Self::build(env, funk, once.then(BytesRead::default), None, take)
+        Self::build(env, funk, once.then(BytesRead::default), None, take, |_, _| false)
     }
 
-    /// Merges for a scan those files for which `take` is true. This number of the first files is level 0.
-    pub fn above_groups(
-        env: &Arc<RunEnv>,
-        funk: &RunStack,
-        level0: usize,
-        take: impl Fn(&Run) -> bool,
-    ) -> Result<Self> {
-        Self::build(env, funk, None, Some(level0), take)
+    /// Merges the files that a snapshot of version `at` reads, without the ranges of them that it sees
+    /// dropped.
+    pub fn at(env: &Arc<RunEnv>, funk: &RunStack, at: u64) -> Result<Self> {
+        Self::build(env, funk, None, None, |run| run.is_visible(at), |_, range| range.version <= at)
     }
 
-    /// The same for such a job, which adds the bytes of the blocks and records that it reads to `read`.
-    pub fn counting(
-        env: &Arc<RunEnv>,
-        funk: &RunStack,
-        read: &BytesRead,
-        take: impl Fn(&Run) -> bool,
-    ) -> Result<Self> {
-        Self::build(env, funk, Some(read.clone()), None, take)
+    /// The same where this number of the first files is level 0.
+    pub fn above_groups(env: &Arc<RunEnv>, funk: &RunStack, level0: usize, at: u64) -> Result<Self> {
+        Self::build(env, funk, None, Some(level0), |run| run.is_visible(at), |_, range| range.version <= at)
+    }
+
+    /// Merges the files, and their dropped ranges, that one of these snapshots or the newest state needs.
+    /// For a job that walks the files once, and adds the bytes of the blocks and records that it reads to
+    /// `read`.
+    pub fn needed(env: &Arc<RunEnv>, funk: &RunStack, read: &BytesRead, versions: &[u64]) -> Result<Self> {
+        let is_gone = |run: &Run, range: &DroppedRange| !run.is_range_needed(range, versions);
+        Self::build(env, funk, Some(read.clone()), None, |run| run.is_needed(versions), is_gone)
     }
 
     fn build(
@@ -196,14 +196,23 @@ impl Merged {
         once: Option<BytesRead>,
         level0: Option<usize>,
         take: impl Fn(&Run) -> bool,
+        is_left_out: impl Fn(&Run, &DroppedRange) -> bool,
     ) -> Result<Self> {
-        let mut sources = Sources { order: env.order.clone(), cursors: Vec::new(), tombstones: Vec::new() };
+        let mut sources = Sources {
+            order: env.order.clone(),
+            cursors: Vec::new(),
+            tombstones: Vec::new(),
+            left_out: Arc::default(),
+        };
         let reads = Reads::default();
         let mut in_level0 = None;
         for (place, file) in funk.files.iter().enumerate().filter(|(_, file)| take(file)) {
             if level0.map_or(file.log().is_none(), |level0| place >= level0) {
                 in_level0.get_or_insert(sources.cursors.len());
             }
+            let dropped = file.dropped_ranges.iter().flat_map(|ranges| ranges.list());
+            let (left_out, others): (Vec<_>, Vec<_>) = dropped.partition(|range| is_left_out(file, range));
+            sources.left_out = left_out.into_iter().map(|range| range.span.clone()).collect();
             match &file.source {
                 Source::Log(segment) => {
                     let parts = segment.parts(env)?;
@@ -228,9 +237,12 @@ impl Merged {
                         true => deletes_of(env, &table, &file.span)?,
                         false => Vec::new(),
                     };
-                    deletes.extend(file.dropped.iter().map(|dropped| RangeTombstone {
-                        bounds: file.span.bounds(),
-                        version: dropped.version,
+                    let whole = file.dropped.iter().map(|dropped| (file.span.bounds(), dropped.version));
+                    let parts = others.iter().map(|range| (range.span.bounds(), range.version));
+                    let parts = parts.filter(|_| once.is_some());
+                    deletes.extend(whole.chain(parts).map(|(bounds, version)| RangeTombstone {
+                        bounds,
+                        version,
                         offset: u64::MAX,
                         cell: None,
                     }));
@@ -322,6 +334,8 @@ struct Sources {
     order: KeyOrder,
     cursors: Vec<Box<dyn EntryCursor>>,
     tombstones: Vec<SourceTombstones>,
+    /// The ranges of the present file that are left out.
+    left_out: Arc<[Span]>,
 }
 
 impl Sources {
@@ -330,7 +344,11 @@ impl Sources {
             let (source, span) = (self.cursors.len(), span.clone());
             self.tombstones.push(SourceTombstones::new(source, span, deletes.to_vec()));
         }
-        self.cursors.push(Box::new(SpannedCursor::new(cursor, span.clone(), self.order.clone())));
+        let cursor = SpannedCursor::new(cursor, span.clone(), self.order.clone());
+        self.cursors.push(match self.left_out.is_empty() {
+            true => Box::new(cursor),
+            false => Box::new(SkippingCursor::new(cursor, self.left_out.clone(), self.order.clone())),
+        });
     }
 
     fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>) -> Result<()> {

@@ -13,6 +13,7 @@ pub mod cut;
 mod deleted_stretches;
 #[cfg(test)]
 mod deleted_tests;
+pub mod dropped_ranges;
 pub mod env;
 pub mod get;
 pub mod held;

@@ -1,5 +1,6 @@
 //! Runs in the edits of a manifest.
 
+use super::dropped_ranges::{DroppedRange, DroppedRanges, RANGES_MAX};
 use super::run::{Dropped, Run, Source};
 use crate::files::Files;
 use crate::format::codec::{Decoder, Malformed, put_varint};
@@ -28,6 +29,8 @@ pub struct FileRecord {
     pub share_bytes: Option<u64>,
     /// Version and spanning batch of the range delete that dropped the file.
     pub dropped: Option<(u64, u64)>,
+    /// Parts of the span that range deletes dropped.
+    pub dropped_ranges: Option<Arc<DroppedRanges>>,
 }
 
 const TABLE: u8 = 1;
@@ -35,6 +38,7 @@ const SPAN: u8 = 2;
 const SHARE: u8 = 4;
 const DROPPED: u8 = 8;
 const DELETED: u8 = 16;
+const RANGES: u8 = 32;
 
 impl FileRecord {
     /// A log of which all keys count.
@@ -52,6 +56,7 @@ impl FileRecord {
             span: None,
             share_bytes: None,
             dropped: None,
+            dropped_ranges: None,
         }
     }
 
@@ -76,6 +81,7 @@ impl FileRecord {
             span: (*file.span != *area).then(|| Span::clone(&file.span)),
             share_bytes: file.share_bytes,
             dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
+            dropped_ranges: file.dropped_ranges.clone(),
         }
     }
 
@@ -102,7 +108,8 @@ impl FileRecord {
                 | flag(self.span.is_some(), SPAN)
                 | flag(self.share_bytes.is_some(), SHARE)
                 | flag(self.dropped.is_some(), DROPPED)
-                | flag(self.has_deleted, DELETED),
+                | flag(self.has_deleted, DELETED)
+                | flag(self.dropped_ranges.is_some(), RANGES),
         );
         put_varint(out, self.file);
         put_varint(out, self.epoch);
@@ -122,11 +129,14 @@ impl FileRecord {
             put_varint(out, version);
             put_varint(out, batch);
         }
+        if let Some(ranges) = &self.dropped_ranges {
+            encode_ranges(out, ranges);
+        }
     }
 
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let flags = decoder.u8()?;
-        if flags & !(TABLE | SPAN | SHARE | DROPPED | DELETED) != 0 {
+        if flags & !(TABLE | SPAN | SHARE | DROPPED | DELETED | RANGES) != 0 {
             return Err(Malformed("describes a file in an unknown way"));
         }
         let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
@@ -148,13 +158,54 @@ impl FileRecord {
         if flags & DROPPED != 0 {
             record.dropped = Some((decoder.number()?, decoder.number()?));
         }
+        if flags & RANGES != 0 {
+            record.dropped_ranges = decode_ranges(decoder)?;
+        }
         Ok(record)
     }
 
     /// The mark as readers use it.
-    pub fn dropped(&self) -> Option<Dropped> {
-        self.dropped.map(|(version, batch)| Dropped { version, batch, cell: None })
+    pub fn dropped(&self) -> Option<Box<Dropped>> {
+        self.dropped.map(|(version, batch)| Box::new(Dropped { version, batch, cell: None }))
     }
+
+    /// Removes the marks of versions and batches that recovery has undone. The others have committed.
+    pub fn resolve(&mut self, dead: &dyn Fn(u64, u64) -> bool) {
+        let counts = |&(version, batch): &(u64, u64)| !dead(version, batch);
+        self.dropped = self.dropped.filter(counts).map(|(version, _)| (version, 0));
+        if let Some(ranges) = self.dropped_ranges.take() {
+            let counting = ranges.list().iter().filter(|range| counts(&(range.version, range.batch)));
+            let settled = counting.map(|range| DroppedRange { batch: 0, ..range.clone() });
+            self.dropped_ranges = DroppedRanges::new(settled.collect());
+        }
+    }
+}
+
+fn encode_ranges(out: &mut Vec<u8>, ranges: &DroppedRanges) {
+    put_varint(out, ranges.list().len() as u64);
+    for DroppedRange { span, version, batch, bytes } in ranges.list() {
+        put_optional_key(out, span.start.as_ref());
+        put_optional_key(out, span.end.as_ref());
+        put_varint(out, *version);
+        put_varint(out, *batch);
+        put_varint(out, *bytes);
+    }
+}
+
+/// The ranges as they are, at least one. An opening, which knows the order of keys, checks them
+/// ([`DroppedRanges::are_within`]).
+fn decode_ranges(decoder: &mut Decoder<'_>) -> Result<Option<Arc<DroppedRanges>>, Malformed> {
+    let count = decoder.varint()?;
+    if !(1..=RANGES_MAX as u64).contains(&count) {
+        return Err(Malformed("has a number of dropped ranges that cannot be"));
+    }
+    let mut ranges = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let span = Span { start: optional_key(decoder)?, end: optional_key(decoder)? };
+        let (version, batch) = (decoder.number()?, decoder.number()?);
+        ranges.push(DroppedRange { span, version, batch, bytes: decoder.size()? });
+    }
+    Ok(DroppedRanges::new(ranges))
 }
 
 /// Encodes a key, or that there is none.

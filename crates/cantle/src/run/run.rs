@@ -1,11 +1,13 @@
 //! One run: a sorted table or an indexed log, limited to a span of keys.
 
+use super::dropped_ranges::{DroppedRange, DroppedRanges};
 use crate::files::{StoreFile, Totals};
 use crate::log::segment::Segment;
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
+use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 
 /// A mark that everything in a file was deleted, by a range delete that covered the whole chunk.
@@ -36,7 +38,10 @@ pub struct Run {
     pub source: Source,
     /// Only keys in this span count: files may be shared.
     pub span: Arc<Span>,
-    pub dropped: Option<Dropped>,
+    /// Boxed, as the next field is: few runs have either.
+    pub dropped: Option<Box<Dropped>>,
+    /// Parts of the span that are dropped.
+    pub dropped_ranges: Option<Arc<DroppedRanges>>,
     /// This chunk's share of a shared file in bytes; `None` for all of it.
     pub share_bytes: Option<u64>,
 }
@@ -64,6 +69,21 @@ impl Run {
     /// The same file for a chunk that has a part of its keys, and `share_bytes` of its bytes.
     pub fn part(&self, span: Span, share_bytes: u64) -> Self {
         Self { span: span.into(), share_bytes: Some(share_bytes), ..self.clone() }
+    }
+
+    /// The same run, marked as a whole if one dropped range covers it.
+    pub fn dropped_whole(self, order: &KeyOrder) -> Self {
+        let only = self.dropped_ranges.as_ref().filter(|ranges| ranges.list().len() == 1);
+        let whole = only.filter(|ranges| ranges.covers_from(order, &self.span).is_some());
+        let Some(range) = whole.and_then(|ranges| ranges.list().first()) else { return self };
+        let dropped = Dropped { version: range.version, batch: range.batch, cell: None };
+        Self { dropped: Some(Box::new(dropped)), dropped_ranges: None, ..self }
+    }
+
+    /// The same run with the parts of its dropped ranges that lie within its span.
+    pub fn clip_dropped_ranges(self, order: &KeyOrder) -> Self {
+        let ranges = self.dropped_ranges.as_ref();
+        Self { dropped_ranges: ranges.and_then(|ranges| ranges.clipped(order, &self.span)), ..self }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -106,12 +126,41 @@ impl Run {
     /// True if one of these snapshots reads from the file; always true if it was not dropped.
     pub fn is_needed(&self, open_versions: &[u64]) -> bool {
         let Some(dropped) = &self.dropped else { return true };
+        self.is_seen_before(dropped.version, open_versions)
+    }
+
+    /// True if one of these snapshots reads a dropped range of the file.
+    pub fn is_range_needed(&self, range: &DroppedRange, open_versions: &[u64]) -> bool {
+        self.is_seen_before(range.version, open_versions)
+    }
+
+    /// True if one of these snapshots is older than `version`, and may see entries of the file.
+    fn is_seen_before(&self, version: u64, open_versions: &[u64]) -> bool {
         let base_version = match &self.source {
             Source::Log(segment) => segment.loaded().map_or(0, |parts| parts.header.base_version),
             Source::Table(table) => table.base_version,
         };
         let first = open_versions.partition_point(|&at| at < base_version);
-        open_versions.get(first).is_some_and(|&at| at < dropped.version)
+        open_versions.get(first).is_some_and(|&at| at < version)
+    }
+
+    /// True if a read at `at` finds nothing of the key, because it is in a dropped range.
+    pub fn is_dropped_at(&self, order: &KeyOrder, key: &[u8], at: u64) -> bool {
+        let range = self.dropped_ranges.as_ref().and_then(|ranges| ranges.at(order, key));
+        range.is_some_and(|range| range.version <= at)
+    }
+
+    /// The part of its bytes that is in no dropped range, at most 1.
+    pub fn kept_part(&self) -> f64 {
+        let Some(ranges) = &self.dropped_ranges else { return 1.0 };
+        1.0 - (ranges.bytes() as f64 / self.bytes().max(1) as f64).min(1.0)
+    }
+
+    /// Estimated bytes in dropped ranges that no snapshot from this version on sees.
+    pub fn dropped_bytes(&self, oldest_snapshot: u64) -> u64 {
+        let ranges = self.dropped_ranges.iter().flat_map(|ranges| ranges.list());
+        let bytes = ranges.filter(|range| range.version <= oldest_snapshot).map(|range| range.bytes);
+        bytes.fold(0, u64::saturating_add).min(self.bytes())
     }
 
     /// True if a read at `at` must search the file for keys of the span.

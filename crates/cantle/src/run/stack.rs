@@ -26,7 +26,7 @@ pub struct StackSizes {
     pub user_bytes: u64,
     /// The part of `user_bytes` that is estimated to be overwritten or deleted.
     pub garbage_bytes: u64,
-    /// Bytes of files that were dropped whole.
+    /// Bytes of files that were dropped whole, and of dropped ranges.
     pub dropped_bytes: u64,
     /// Bytes of shared files that no chunk claims, divided among the chunks that share them.
     pub unclaimed_bytes: u64,
@@ -86,8 +86,8 @@ impl RunStack {
                     sizes.log_bytes = sizes.log_bytes.saturating_add(bytes);
                     if file.dropped.is_none() {
                         // The contents of a shared log are assumed to be evenly spread.
-                        let share =
-                            |total: u64| (total as f64 * bytes as f64 / segment.len().max(1) as f64) as u64;
+                        let (len, kept) = (segment.len().max(1) as f64, file.kept_part());
+                        let share = |total: u64| (total as f64 * bytes as f64 / len * kept) as u64;
                         let user_bytes = share(segment.user_bytes.load(Relaxed));
                         let entries = share(segment.puts.load(Relaxed));
                         let garbage_bytes = share(segment.garbage_bytes.load(Relaxed));
@@ -96,26 +96,25 @@ impl RunStack {
                         sizes.user_bytes = sizes.user_bytes.saturating_add(user_bytes);
                         sizes.garbage_bytes = sizes.garbage_bytes.saturating_add(garbage_bytes);
                         sizes.entries = sizes.entries.saturating_add(entries);
-                        sizes.overhead_bytes =
-                            sizes.overhead_bytes.saturating_add(bytes.saturating_sub(sorted_bytes));
+                        sizes.overhead_bytes = sizes
+                            .overhead_bytes
+                            .saturating_add(((bytes as f64 * kept) as u64).saturating_sub(sorted_bytes));
                     }
                 }
                 Source::Table(table) => {
                     sizes.table_bytes = sizes.table_bytes.saturating_add(bytes);
                     sizes.tables += 1;
                     if file.dropped.is_none() {
-                        let share = |total: u64| {
-                            (total as f64 * bytes as f64 / table.file.bytes().max(1) as f64) as u64
-                        };
+                        let (len, kept) = (table.file.bytes().max(1) as f64, file.kept_part());
+                        let share = |total: u64| (total as f64 * bytes as f64 / len * kept) as u64;
                         sizes.user_bytes = sizes.user_bytes.saturating_add(share(table.user_bytes));
                         sizes.garbage_bytes = sizes.garbage_bytes.saturating_add(share(table.stale_bytes));
                         sizes.entries = sizes.entries.saturating_add(share(table.entries));
                     }
                 }
             }
-            if file.dropped.is_some() {
-                sizes.dropped_bytes = sizes.dropped_bytes.saturating_add(bytes);
-            }
+            let dropped_bytes = if file.dropped.is_some() { bytes } else { file.dropped_bytes(u64::MAX) };
+            sizes.dropped_bytes = sizes.dropped_bytes.saturating_add(dropped_bytes);
         }
         sizes
     }

@@ -95,7 +95,7 @@ pub(super) fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
 }
 
 pub(super) fn run_of(source: Source, span: Span) -> Run {
-    Run { source, span: span.into(), dropped: None, share_bytes: None }
+    Run { source, span: span.into(), dropped: None, dropped_ranges: None, share_bytes: None }
 }
 
 /// A log with these operations, the first `indexed` of which are indexed on disk. The first

@@ -391,6 +391,7 @@ pub fn table_ref(output_table: &OutputTable, chunk: &Chunk, now: &RunStack, newe
         source: Source::Table(output_table.table.clone()),
         span: chunk.span.clone().into(),
         dropped,
+        dropped_ranges: None,
         share_bytes,
     }
 }
