@@ -46,7 +46,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
     ("failing-calls", &["not-revoked", "not-read-only", "append-not-undone"]),
     ("pressure", &["brake-of-the-last"]),
-    ("fuzz", &["range-deletes-left"]),
+    ("fuzz", &["range-deletes-left", "dropped-too-far"]),
     ("revoked", &["failed-write-not-revoked"]),
     (
         "damage",
@@ -106,6 +106,7 @@ const OF_FLSM: &[&str] = &[
     "guard-without-its-tables",
     "sunk-newest-first",
     "range-deletes-left",
+    "dropped-too-far",
     "log-left-out",
     "flushed-on-top",
     "deletes-not-flushed",

@@ -2,10 +2,10 @@
 //! check them.
 
 use super::footer::RangesPlace;
-use super::frame::Handle;
+use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
 use super::ranges::{DELETES, DeletedRange, INDEX, RangeBlock, StoredRange};
-use super::reader::Table;
+use super::reader::{Table, read};
 use crate::format::codec::{Malformed, NUMBER_MAX, within};
 use crate::types::error::{Error, Result};
 use crate::types::gap::Gap;
@@ -13,6 +13,16 @@ use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
+
+/// Maximum number of bytes that are read at once: a table of a million range deletes has some 20 MB of them.
+const AHEAD_BYTES: u64 = 128 << 10;
+
+/// The part of the file that was read last.
+#[derive(Default)]
+struct Piece {
+    offset: u64,
+    bytes: Vec<u8>,
+}
 
 /// The place in an entry of the index.
 pub(super) fn place_of(place: RangesPlace, range: &StoredRange<'_>) -> Result<Handle, Malformed> {
@@ -64,14 +74,19 @@ impl Table {
             range.end.compare(&self.order, from).is_gt() && range.start.compare(&self.order, to).is_lt()
         };
         let in_index = |malformed| self.corruption(place.index, malformed);
+        let mut handles = Vec::new();
         for part in self.ranges(place.index, INDEX)?.iter() {
             let part = part.map_err(in_index)?;
-            if !overlaps(&part) {
-                continue;
+            if overlaps(&part) {
+                handles.push(place_of(place, &part).map_err(in_index)?);
             }
-            let handle = place_of(place, &part).map_err(in_index)?;
+        }
+        let end = handles.last().map_or(0, |last| last.end());
+        let mut piece = Piece::default();
+        for handle in handles {
             let in_block = |malformed| self.corruption(handle, malformed);
-            for range in self.ranges(handle, DELETES)?.iter() {
+            let block = self.plain_block_by(handle, || self.read_ahead(&mut piece, handle, end))?;
+            for range in self.parse_ranges(handle, block, DELETES)?.iter() {
                 let range = range.map_err(in_block)?;
                 if overlaps(&range) {
                     found.push(decoded(&range, self.header.base_version).map_err(in_block)?);
@@ -79,6 +94,26 @@ impl Table {
             }
         }
         Ok(found)
+    }
+
+    /// The payload of a block, which is read together with those that follow it up to `end`.
+    fn read_ahead(&self, piece: &mut Piece, handle: Handle, end: u64) -> Result<Bytes> {
+        let is_there = |piece: &Piece| {
+            handle.offset >= piece.offset && handle.end() <= piece.offset + piece.bytes.len() as u64
+        };
+        let len = end.saturating_sub(handle.offset).min(AHEAD_BYTES);
+        if !is_there(piece) && len > handle.framed_bytes() {
+            // The bytes ahead may be damaged, so only this block counts.
+            let bytes = read(&*self.file, &self.path, handle.offset, len).unwrap_or_default();
+            *piece = Piece { offset: handle.offset, bytes };
+        }
+        if !is_there(piece) {
+            return self.read_payload(handle);
+        }
+        let start = (handle.offset - piece.offset) as usize;
+        let framed = &piece.bytes[start..start + handle.framed_bytes() as usize];
+        let block = unframe(&self.header, &self.path, handle.offset, framed)?;
+        Ok(block.unwrap_or_else(|| Bytes::copy_from_slice(&framed[..handle.payload_bytes as usize])))
     }
 
     /// A block of ranges, through the cache.

@@ -263,7 +263,16 @@ impl Table {
 
     /// A block that has no entries, through the cache.
     pub(super) fn plain_block(&self, handle: Handle) -> Result<Bytes> {
-        let load = || self.read_payload(handle).map(CacheValue::Bytes);
+        self.plain_block_by(handle, || self.read_payload(handle))
+    }
+
+    /// The same, read from the file by `load`.
+    pub(super) fn plain_block_by(
+        &self,
+        handle: Handle,
+        load: impl FnOnce() -> Result<Bytes>,
+    ) -> Result<Bytes> {
+        let load = || load().map(CacheValue::Bytes);
         match self.cache.get_or_load(self.header.file, handle.offset, load)? {
             CacheValue::Bytes(page) => Ok(page),
             CacheValue::Block(_) => self.read_payload(handle),
