@@ -72,7 +72,7 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
     let numbered = levels.iter().filter(|level| !is_logs(level));
     let _ = writeln!(
         text,
-        "{} in {}: {} in {}, {} in {}; {} of it garbage",
+        "{} in {}: {} in {}, {} in {}; {} of it garbage{}",
         counted(counts.iter().sum::<usize>() as u64, canvas.noun.trim_end_matches('s'), canvas.noun),
         counted(numbered.count() as u64, "level", "levels"),
         human_bytes(sum(|region| region.table_bytes)),
@@ -80,6 +80,10 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
         human_bytes(sum(|region| region.log_bytes)),
         counted(sum(|region| region.segments.into()), "log", "logs"),
         human_bytes(sum(|region| region.garbage_bytes)),
+        match sum(|region| region.dropped_ranges.into()) {
+            0 => String::new(),
+            ranges => format!(", with {}", counted(ranges, "dropped range", "dropped ranges")),
+        },
     );
     text
 }

@@ -78,6 +78,7 @@ impl Layout for Chunks {
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
                 tables_max: 0,
+                dropped_ranges: 0,
                 segments: funk.files.iter().filter(|file| matches!(file.source, Source::Log(_))).count()
                     as u32,
                 resident_bytes: chunk.munk.load().as_ref().map_or(0, |munk| munk.bytes()),

@@ -1,18 +1,24 @@
 //! Parts of tables and logs that range deletes have dropped by metadata.
 
 use super::tests::{Model, all, assert_is, key, lsm_of, open_with, scattered, stats, value};
+use crate::format::header::FileKind;
 use crate::layout::options::FlsmOptions;
+use crate::lsm::state::{Edit, GroupRecord, State};
+use crate::manifest::LayoutState;
 use crate::read_ahead::BytesRead;
-use crate::run::dropped_ranges::{DroppedRange, RANGES_MAX};
+use crate::run::dropped_ranges::{DroppedRange, DroppedRanges, RANGES_MAX};
 use crate::run::merged::Merged;
+use crate::run::record::FileRecord;
 use crate::run::run::Run;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::random::Rng;
 use crate::types::order::Comparator;
+use crate::types::span::Span;
 use crate::vfs::{CrashPlan, MemVfs, Vfs};
 use crate::{Compression, Db, KeyspaceOptions, Options, Snapshot};
+use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -338,6 +344,90 @@ fn a_repair_without_a_manifest_brings_nothing_of_a_dropped_range_back() {
         let found = all(options.open("repaired").unwrap().range(..));
         assert!(found == expected, "{} pairs instead of {}", found.len(), expected.len());
     });
+}
+
+/// A guard with a table from `c` up to `t`, which has dropped ranges with these ends.
+fn guard_with(ends: &[(&'static str, &'static str)]) -> GroupRecord {
+    let span = |&(start, end): &(&'static str, &'static str)| {
+        let key = |key: &'static str| (!key.is_empty()).then(|| Bytes::from_static(key.as_bytes()));
+        Span { start: key(start), end: key(end) }
+    };
+    let range = |ends| DroppedRange { span: span(ends), version: 1, batch: 0, bytes: 5000 };
+    let file = FileRecord {
+        kind: FileKind::Table,
+        bytes: 9000,
+        span: Some(span(&("c", "t"))),
+        dropped_ranges: DroppedRanges::new(ends.iter().map(range).collect()),
+        ..FileRecord::log(999, 1)
+    };
+    GroupRecord { id: 1, level: 1, start: None, files: vec![file] }
+}
+
+#[test]
+fn dropped_ranges_that_cannot_be_are_damage_of_the_manifest() {
+    const KEYS: [&str; 18] =
+        ["c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+    let many: Vec<(&str, &str)> = KEYS.windows(2).map(|ends| (ends[0], ends[1])).collect();
+    let (order, number) =
+        ("are out of order, or lie outside of it", "a number of dropped ranges that cannot be");
+    for (ends, why) in [
+        (&[("d", "f"), ("f", "t")][..], None),
+        (&[("f", "g"), ("d", "e")], Some(order)),
+        (&[("d", "f"), ("e", "g")], Some(order)),
+        (&[("f", "f")], Some(order)),
+        (&[("f", "d")], Some(order)),
+        (&[("b", "d")], Some(order)),
+        (&[("d", "u")], Some(order)),
+        (&[("", "d")], Some(order)),
+        (&[("d", "")], Some(order)),
+        (&many[..RANGES_MAX], None),
+        (&many, Some(number)),
+    ] {
+        let disk = MemVfs::new();
+        let db = open(&disk);
+        db.put("a", "b").unwrap();
+        let edit = Edit::Merge { logs: Vec::new(), removed: vec![1], added: vec![guard_with(ends)] };
+        let payload = edit.encode();
+        if why != Some(number) {
+            assert_eq!(Edit::decode(&payload).as_ref(), Ok(&edit), "{ends:?}");
+        }
+        for len in 0..payload.len() {
+            assert!(Edit::decode(&payload[..len]).is_err(), "{ends:?}: {len} bytes of it");
+        }
+        let (manifest, keyspace) = (&lsm_of(&db).substrate.manifest, lsm_of(&db).env.keyspace);
+        manifest.append(&[crate::manifest::Edit::Layout { keyspace, payload }]).unwrap();
+        let killed = disk.kill();
+        let keyspace = KeyspaceOptions::new().layout(layout());
+        let opened = Options::new().default_keyspace(keyspace).vfs(Arc::new(killed)).open("store");
+        match (why, opened) {
+            (None, Ok(db)) => assert_eq!(ranges(&db).len(), ends.len()),
+            (Some(why), Err(error)) => {
+                assert!(error.is_corruption() && error.to_string().contains(why), "{ends:?}: {error}");
+            }
+            (_, opened) => panic!("{ends:?}: {:?}", opened.map(drop)),
+        }
+    }
+}
+
+/// Recovery takes back the marks of versions and of batches that died, one by one.
+#[test]
+fn dead_versions_and_batches_take_their_dropped_ranges_back() {
+    let ends = [("d", "f"), ("g", "i"), ("k", "m")];
+    let mut guard = guard_with(&ends);
+    let mut marked = guard.files[0].dropped_ranges.as_ref().unwrap().list().to_vec();
+    (marked[0].version, marked[2].batch) = (9, 4);
+    guard.files[0].dropped_ranges = DroppedRanges::new(marked);
+    let left = |dead: &dyn Fn(u64, u64) -> bool| -> Vec<(Bytes, u64)> {
+        let mut state = State { logs: Vec::new(), groups: [(1, guard.clone())].into() };
+        state.resolve(dead);
+        let ranges = state.groups[&1].files[0].dropped_ranges.as_ref();
+        let ranges = ranges.map_or(&[][..], |ranges| ranges.list());
+        ranges.iter().map(|range| (range.span.start.clone().unwrap(), range.batch)).collect()
+    };
+    assert_eq!(left(&|_, _| false), [("d".into(), 0), ("g".into(), 0), ("k".into(), 0)]);
+    assert_eq!(left(&|version, _| version == 9), [("g".into(), 0), ("k".into(), 0)]);
+    assert_eq!(left(&|_, batch| batch == 4), [("d".into(), 0), ("g".into(), 0)]);
+    assert_eq!(left(&|_, _| true), []);
 }
 
 /// Greater keys first. No key lies directly behind another.

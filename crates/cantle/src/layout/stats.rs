@@ -325,6 +325,9 @@ pub struct RegionInfo {
     /// limit of a guard (`max_sstables_per_guard`, or 1 to 12 by its own reads and writes). 0 in
     /// regions without such a limit: chunks and level 0.
     pub tables_max: u32,
+    /// Number of parts of its tables that range deletes have dropped by metadata. Their bytes are garbage. Always 0
+    /// in `chunk`.
+    pub dropped_ranges: u32,
     /// Number of log segments.
     pub segments: u32,
     /// Memory of the region's munk in bytes; 0 if the region is not in memory.

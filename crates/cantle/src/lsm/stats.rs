@@ -73,8 +73,10 @@ impl<S: Shape> Lsm<S> {
         let info = |level: u32, start: &[u8], runs: &[Run]| {
             let sizes = RunStack { files: runs.to_vec() }.sizes();
             let unread = runs.iter().filter_map(Run::log).map(|log| log.unread_bytes()).sum::<u64>();
+            let dropped_ranges = runs.iter().filter_map(|run| run.dropped_ranges.as_ref());
             RegionInfo {
                 start: start.to_vec(),
+                dropped_ranges: dropped_ranges.map(|ranges| ranges.list().len() as u32).sum(),
                 level,
                 table_bytes: sizes.table_bytes,
                 log_bytes: sizes.log_bytes + unread,
