@@ -453,13 +453,12 @@ fn a_user_defined_order_has_dropped_ranges() {
     scattered(480).for_each(|number| db.put(key(number), value(number, 100)).unwrap());
     lsm_of(&db).merge_logs_for_test().unwrap();
     lsm_of(&db).without_merges_for_test(|| {
-        let deletes: [(Bound<Vec<u8>>, Bound<Vec<u8>>); 3] = [
+        for bounds in [
             (Bound::Included(key(430)), Bound::Excluded(key(330))),
             (Bound::Included(key(300)), Bound::Included(key(200))),
             // The start has no key directly behind it: this one is not noted.
             (Bound::Excluded(key(150)), Bound::Excluded(key(50))),
-        ];
-        for bounds in deletes {
+        ] {
             db.delete_range(bounds).unwrap();
             lsm_of(&db).merge_logs_for_test().unwrap();
         }

@@ -5,7 +5,10 @@ use super::tests::{KEYS, Op, key_of, merged_tables, range, run_env, run_of, valu
 use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
 use crate::log::test_support::{log_env, new_log, write};
+use crate::mvcc::Keep;
+use crate::read_ahead::BytesRead;
 use crate::run::changed::{key_changed, span_changed};
+use crate::run::dropped_ranges::{DroppedRanges, joined, longest, span_of};
 use crate::run::env::RunEnv;
 use crate::run::merged::Merged;
 use crate::run::retain::Bottom;
@@ -13,7 +16,9 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::run::visible::{Passed, next_visible};
 use crate::sync::Arc;
+use crate::table::DeletedRange;
 use crate::types::entry::Kind;
+use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use crate::vfs::MemVfs;
 use bytes::Bytes;
@@ -85,7 +90,7 @@ fn assert_seen(env: &Arc<RunEnv>, stack: &RunStack, writes: &[(Op, u64)], open: 
             }
         }
         for forward in [true, false] {
-            let mut merged = Merged::new(env, stack, false, |_| true).unwrap();
+            let mut merged = Merged::at(env, stack, at).unwrap();
             if forward { merged.cursor.seek_to_first() } else { merged.cursor.seek_to_last() }.unwrap();
             let (mut walked, mut key, mut passed) = (BTreeMap::new(), Vec::new(), Passed::default());
             while let Some(value) = next_visible(&mut merged, &mut key, at, forward, &mut passed).unwrap() {
@@ -96,6 +101,19 @@ fn assert_seen(env: &Arc<RunEnv>, stack: &RunStack, writes: &[(Op, u64)], open: 
     }
 }
 
+/// Notes the parts of an older run that these ranges cover, however short they are.
+fn drop_parts(order: &KeyOrder, run: &mut Run, deleted: &[DeletedRange], open: &[u64]) {
+    let old = run.dropped_ranges.take();
+    let new = deleted.iter().filter_map(|range| {
+        let span = span_of(order, &range.bounds)?.intersect(order, &run.span)?;
+        Some((span, *range.versions.last()?))
+    });
+    let class = |version: u64| open.partition_point(|at| *at < version);
+    let old = old.as_ref().map_or(&[][..], |ranges| ranges.list());
+    let ranges = joined(order, old, new, |a, b| class(a) == class(b));
+    run.dropped_ranges = DroppedRanges::new(longest(ranges));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -104,6 +122,7 @@ proptest! {
         writes in writes(),
         cuts in prop::collection::vec(0..50usize, 0..6),
         merges in prop::collection::vec((0..8usize, 2..5usize, prop::collection::btree_set(0..KEYS, 0..3), any::<bool>()), 1..6),
+        notes_parts in any::<bool>(),
     ) {
         let env = run_env(log_env(&(Arc::new(MemVfs::new()) as _), 1));
         let numbered = versioned(&writes);
@@ -125,7 +144,14 @@ proptest! {
             let to = (from + count).min(levels.len());
             let bottom = if to == levels.len() { Bottom::Reached } else { Bottom::Deeper };
             let starts: Vec<Bytes> = starts.into_iter().map(|key| Bytes::copy_from_slice(&key_of(key))).collect();
-            let output = merged_tables(&env, &stack(&levels[from..to]), &open, bottom, &starts);
+            let inputs = stack(&levels[from..to]);
+            let output = merged_tables(&env, &inputs, &open, bottom, &starts);
+            if notes_parts && bottom == Bottom::Deeper {
+                let merged = Merged::needed(&env, &inputs, &BytesRead::default(), &open).unwrap();
+                let deleted = merged.carried(&Keep::new(open.clone()));
+                let older = levels[to..].iter_mut().flatten();
+                older.for_each(|run| drop_parts(&env.order, run, &deleted, &open));
+            }
             levels.splice(from..to, [output]);
             assert_seen(&env, &stack(&levels), &numbered, &open);
         }

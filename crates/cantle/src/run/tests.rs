@@ -8,6 +8,7 @@ use crate::log::env::LogEnv;
 use crate::log::test_support::{log_env, new_log, write};
 use crate::memory::account::Account;
 use crate::mvcc::Keep;
+use crate::read_ahead::BytesRead;
 use crate::run::carried::clip;
 use crate::run::changed::{key_changed, span_changed};
 use crate::run::env::{RunCounters, RunEnv, RunOptions};
@@ -133,7 +134,7 @@ pub(super) fn merged_tables(
     starts: &[Bytes],
 ) -> Vec<Run> {
     let keep = Keep::new(open.to_vec());
-    let mut merged = Merged::new(env, stack, true, |_| true).unwrap();
+    let mut merged = Merged::needed(env, stack, &BytesRead::default(), open).unwrap();
     let deleted = if bottom == Bottom::Deeper { merged.carried(&keep) } else { Vec::new() };
     merged.cursor.seek_to_first().unwrap();
     let mut runs = Vec::new();
