@@ -5,7 +5,7 @@ use super::factory::Flsm;
 use crate::format::documented::{assert_documented, example_header};
 use crate::format::header::FileKind;
 use crate::layout::factory::LayoutFactory;
-use crate::lsm::state::{Edit as Own, GroupRecord, Level0, State};
+use crate::lsm::state::{Edit as Own, GroupRecord, State};
 use crate::manifest::{Edit, KeyspaceEdit, LayoutState};
 use crate::records::encode_record;
 use crate::run::dropped_ranges::{DroppedRange, DroppedRanges};

@@ -418,7 +418,7 @@ fn dead_versions_and_batches_take_their_dropped_ranges_back() {
     (marked[0].version, marked[2].batch) = (9, 4);
     guard.files[0].dropped_ranges = DroppedRanges::new(marked);
     let left = |dead: &dyn Fn(u64, u64) -> bool| -> Vec<(Bytes, u64)> {
-        let mut state = State { logs: Vec::new(), groups: [(1, guard.clone())].into() };
+        let mut state = State { level0: Vec::new(), groups: [(1, guard.clone())].into() };
         state.resolve(dead);
         let ranges = state.groups[&1].files[0].dropped_ranges.as_ref();
         let ranges = ranges.map_or(&[][..], |ranges| ranges.list());

@@ -121,6 +121,7 @@ impl<S: Shape> Lsm<S> {
             source: Source::Table(table),
             span: Arc::default(),
             dropped: None,
+            dropped_ranges: None,
             share_bytes: None,
         };
         let tables: Vec<Run> = placed.map(|placed| run(placed.output.table.clone())).collect();

@@ -149,7 +149,8 @@ impl Edit {
 
 /// A table of level 0: all of it counts for all keys.
 fn flushed(table: FileRecord) -> Result<FileRecord, Malformed> {
-    let FileRecord { kind, span: None, share_bytes: None, dropped: None, .. } = &table else {
+    let FileRecord { kind, span: None, share_bytes: None, dropped: None, dropped_ranges: None, .. } = &table
+    else {
         return Err(Malformed("has a part of a table in level 0"));
     };
     if *kind == FileKind::Table { Ok(table) } else { Err(Malformed("has a log in the place of a table")) }

@@ -111,6 +111,11 @@ impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
         self.pass_back(span)
     }
 
+    /// A seek of a key within a span goes elsewhere: then the hint is in vain.
+    fn announce(&mut self, key: &[u8], begin: bool) -> bool {
+        self.inner.announce(key, begin)
+    }
+
     fn next(&mut self) -> Result<()> {
         if self.entry().is_none() {
             return Ok(());
