@@ -88,7 +88,7 @@ fn stats(database: &Database) -> Option<String> {
         ),
         LayoutStats::Flsm(FlsmStats { levels, level0_logs, level0_tables, merges, .. }) => (
             format!(
-                "guards: {}, levels: {levels}, logs: {level0_logs}, tables above: {level0_tables}",
+                "guards: {}, levels: {levels}, logs: {level0_logs}, flushed tables: {level0_tables}",
                 default.regions
             ),
             format!("merges: {merges}"),

@@ -430,7 +430,7 @@ fn a_keyspace_that_is_dropped_while_it_is_flushed_is_gone() {
         let keyspace = db.keyspace_with("other", options).unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| (0..2000).try_for_each(|number| keyspace.put(key(number), "value")));
-            std::thread::sleep(std::time::Duration::from_millis(round));
+            crate::sync::thread::sleep(std::time::Duration::from_millis(round));
             db.drop_keyspace("other").unwrap();
             let _ = writer.join().unwrap();
         });

@@ -38,13 +38,13 @@ impl Default for FlsmOptions {
 impl FlsmOptions {
     const NAMES: &[&str] = &[
         "generation_bytes",
-        "log_is_level_0",
         "guard_bytes",
         "max_sstables_per_guard",
         "seek_compaction",
         "level_percent",
         "top_level_bits",
         "bit_decrement",
+        "log_is_level_0",
     ];
     const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
@@ -262,8 +262,9 @@ mod tests {
         let options = FlsmOptions::new().generation_bytes(1 << 20).guard_bytes(2 << 20);
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.max_sstables_per_guard(3).into());
         let options = FlsmOptions::new().seek_compaction(10).level_percent(25);
-        let options = options.top_level_bits(27).bit_decrement(3);
-        let text = "flsm:seek_compaction=10,level_percent=25,top_level_bits=27,bit_decrement=3";
+        let options = options.top_level_bits(27).bit_decrement(3).log_is_level_0(false);
+        let text =
+            "flsm:seek_compaction=10,level_percent=25,top_level_bits=27,bit_decrement=3,log_is_level_0=false";
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.into());
         assert_eq!("flsm".parse::<LayoutOptions>().unwrap(), FlsmOptions::new().into());
     }
@@ -281,6 +282,7 @@ mod tests {
         let set = set.seek_compaction(10).level_percent(25).top_level_bits(20).bit_decrement(1);
         let expected = ((Some(1 << 20), 2 << 20), Some(3), (Some(10), Some(25)), (Some(20), 1));
         assert_eq!(seen(&set), expected);
+        assert!(set.get_log_is_level_0() && !set.log_is_level_0(false).get_log_is_level_0());
     }
 
     #[test]
