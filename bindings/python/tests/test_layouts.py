@@ -49,7 +49,7 @@ def test_an_option_of_another_layout_and_a_value_out_of_range_are_told(tmp_path)
     for layout, told in [
         ("flsm:munks=true", "its options: generation_bytes, guard_bytes, max_sstables_per_guard"),
         ("chunk:guard_bytes=1MiB", "its options: chunk_bytes"),
-        ("flsm:generation_bytes=2GiB", "outside 4 KiB to 1 GiB"),
+        ("flsm:generation_bytes=33MiB", "outside 4 KiB to 32 MiB"),
         ("flsm:max_sstables_per_guard=0", "outside 1 to 64"),
         ("btree", "there is no layout"),
     ]:

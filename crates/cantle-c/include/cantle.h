@@ -615,7 +615,7 @@ cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
  * `recent_appends`, true if the last appends to logs are, both true by default.
  *
  * The options of `flsm` (PebblesDB): `generation_bytes`, the length at which a log is full, 4KiB to
- * 1GiB, by default a 24th of the memory budget, from 1MiB to 16MiB; `log_is_level_0`, false if every
+ * 32MiB, by default a 24th of the memory budget, from 1MiB to 16MiB; `log_is_level_0`, false if every
  * full log is written again as a table, and not only those of tiny pairs, true by default;
  * `guard_bytes`, the target length of tables and guards of the last level, 4KiB to 1GiB, 16MiB by
  * default; `max_sstables_per_guard`, the tables of a guard before some of them are merged, 1 to 64,

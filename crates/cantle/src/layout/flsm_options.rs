@@ -46,7 +46,7 @@ impl FlsmOptions {
         "bit_decrement",
         "log_is_level_0",
     ];
-    const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
+    const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=32 << 20;
     const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const MAX_SSTABLES_PER_GUARD: RangeInclusive<u32> = 1..=64;
     const SEEK_COMPACTION: RangeInclusive<u32> = 1..=1_000_000;
@@ -78,10 +78,11 @@ impl FlsmOptions {
         }
     }
 
-    /// The length in bytes at which a log is full, and the next one begins; 4 KiB to 1 GiB. It
-    /// corresponds to the size of the memtable in PebblesDB (§5.1 has 4 MB). Default: a 24th of the
-    /// memory budget, from 1 to 16 MiB. Longer logs are merged less often and need more memory for
-    /// their indexes; shorter ones the reverse.
+    /// The length in bytes at which a log is full, and the next one begins; 4 KiB to 32 MiB, as an
+    /// opening after the death of a process may have to read one without an index. It corresponds to
+    /// the size of the memtable in PebblesDB (§5.1 has 4 MB). Default: a 24th of the memory budget,
+    /// from 1 to 16 MiB. Longer logs are merged less often and need more memory for their indexes;
+    /// shorter ones the reverse.
     pub fn generation_bytes(mut self, bytes: u64) -> Self {
         self.generation_bytes = Some(bytes);
         self
@@ -226,7 +227,7 @@ impl FlsmOptions {
     pub(super) fn check(&self) -> Result<()> {
         let invalid = |what: String| Err(Error::InvalidArgument(what));
         if let Some(bytes) = self.generation_bytes.filter(|bytes| !Self::GENERATION_BYTES.contains(bytes)) {
-            return invalid(format!("generation_bytes of {bytes} is outside 4 KiB to 1 GiB"));
+            return invalid(format!("generation_bytes of {bytes} is outside 4 KiB to 32 MiB"));
         }
         if !Self::GUARD_BYTES.contains(&self.guard_bytes) {
             return invalid(format!("guard_bytes of {} is outside 4 KiB to 1 GiB", self.guard_bytes));
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn a_value_out_of_range_is_an_error_that_names_the_range() {
         for (text, told) in [
-            ("flsm:generation_bytes=4095", "generation_bytes of 4095 is outside 4 KiB to 1 GiB"),
+            ("flsm:generation_bytes=4095", "generation_bytes of 4095 is outside 4 KiB to 32 MiB"),
             ("flsm:guard_bytes=2GiB", "guard_bytes of 2147483648 is outside 4 KiB to 1 GiB"),
             ("flsm:max_sstables_per_guard=0", "max_sstables_per_guard of 0 is outside 1 to 64"),
             ("flsm:max_sstables_per_guard=65", "max_sstables_per_guard of 65 is outside 1 to 64"),

@@ -94,7 +94,7 @@ fn options_out_of_range_create_no_keyspace() {
     let disk = MemVfs::new();
     for (options, range) in [
         (FlsmOptions::new().guard_bytes(1), "guard_bytes of 1 is outside 4 KiB to 1 GiB"),
-        (FlsmOptions::new().generation_bytes(2 << 30), "outside 4 KiB to 1 GiB"),
+        (FlsmOptions::new().generation_bytes(33 << 20), "outside 4 KiB to 32 MiB"),
         (FlsmOptions::new().max_sstables_per_guard(0), "max_sstables_per_guard of 0 is outside 1 to 64"),
     ] {
         let keyspace = KeyspaceOptions::new().layout(options);
