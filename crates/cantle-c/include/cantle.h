@@ -615,15 +615,16 @@ cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
  * `recent_appends`, true if the last appends to logs are, both true by default.
  *
  * The options of `flsm` (PebblesDB): `generation_bytes`, the length at which a log is full, 4KiB to
- * 32MiB, by default a 24th of the memory budget, from 1MiB to 16MiB; `log_is_level_0`, false if every
- * full log is written again as a table, and not only those of tiny pairs, true by default;
+ * 32MiB, by default a 24th of the memory budget, from 1MiB to 16MiB; `log_is_level_0`, false if
+ * every full log is written again as a table, and not only those of tiny pairs, true by default;
  * `guard_bytes`, the target length of tables and guards of the last level, 4KiB to 1GiB, 16MiB by
  * default; `max_sstables_per_guard`, the tables of a guard before some of them are merged, 1 to 64,
- * by default 1 to 12 for each guard by its own reads and writes; `seek_compaction`, a number of seeks
- * without a write after which a guard is merged, 1 to 1000000, off by default; `level_percent`, the part of the next level at which
- * a level is merged down, 1 to 100, off by default; `top_level_bits`, the lowest bits of a key's hash
- * that are set if it begins a guard of level 1, 1 to 48, off by default, which chooses guards from the
- * data; `bit_decrement`, the bits fewer for each deeper level, 0 to 16, 2 by default.
+ * by default 1 to 12 for each guard by its own reads and writes; `seek_compaction`, a number of
+ * seeks without a write after which a guard is merged, 1 to 1000000, off by default;
+ * `level_percent`, the part of the next level at which a level is merged down, 1 to 100, off by
+ * default; `top_level_bits`, the lowest bits of a key's hash that are set if it begins a guard of
+ * level 1, 1 to 48, off by default, which chooses guards from the data; `bit_decrement`, the bits
+ * fewer for each deeper level, 0 to 16, 2 by default.
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
  * no options of a keyspace or was freed, and for a value that is not of its type (a text that
