@@ -17,6 +17,8 @@ use std::path::Path;
 const KEYS: u64 = 16;
 /// Writes of one batch: a batch takes much less time than its writes one by one.
 const BATCH: u64 = 512;
+/// Number of range deletes of a log: each one copies those before it in the part of the log that is in memory.
+const DELETES_OF_LOG: u64 = 8 * BATCH;
 
 fn key(number: u64) -> String {
     format!("key {number:09}")
@@ -57,6 +59,9 @@ fn write(layout: &FlsmOptions, deletes: u64, is_deleted: bool) -> MemVfs {
             }
         }
         db.write(batch).unwrap();
+        if (from + BATCH).is_multiple_of(DELETES_OF_LOG) {
+            lsm_of(&db).seal_for_test().unwrap();
+        }
     }
     lsm_of(&db).settle_for_test().unwrap();
     db.close().unwrap();
