@@ -4,7 +4,7 @@
 //! level only, as threads cost more than they gain where tables are cached. Here the caller's thread
 //! asks the device for the blocks of all runs before it waits for the first
 //! ([`EntryCursor::announce`]), so there is no thread to wait for, and errors are those of the reads
-//! that follow. Whether this pays is measured: reads that nothing announced are timed.
+//! that follow. Reads that nothing announced are timed: they show if this pays.
 //!
 //! Thread safety: one for all tables of a store, used by any number of threads at once.
 //!
