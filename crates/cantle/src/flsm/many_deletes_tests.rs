@@ -17,6 +17,8 @@ use std::path::Path;
 const KEYS: u64 = 16;
 /// Writes of one batch: a batch takes much less time than its writes one by one.
 const BATCH: u64 = 512;
+/// Number of batches after which the store is merged, as far as merges are due.
+const BATCHES_PER_MERGE: u64 = 64;
 /// Number of range deletes of a log: each one copies those before it in the part of the log that is in memory.
 const DELETES_OF_LOG: u64 = 8 * BATCH;
 
@@ -34,22 +36,28 @@ fn keyspace(layout: &FlsmOptions) -> KeyspaceOptions {
 }
 
 /// Loads keys in random order, then deletes ten of each sixteen, in random order too, or none. Other keys are
-/// written meanwhile.
+/// written meanwhile. All merges come at the same places, whatever the machine does.
 fn write(layout: &FlsmOptions, deletes: u64, is_deleted: bool) -> MemVfs {
     let disk = MemVfs::without_history();
     let db = open_with(&disk, keyspace(layout));
+    let lsm = lsm_of(&db);
     let keys = deletes * KEYS;
-    for from in (0..keys).step_by(BATCH as usize) {
-        let mut batch = WriteBatch::new();
-        for place in from..keys.min(from + BATCH) {
-            batch.put(key(number(place, keys)), value(place, 30));
+    let in_batches = |count: u64, add: &dyn Fn(&mut WriteBatch, u64)| {
+        for (number, from) in (0..count).step_by(BATCH as usize).enumerate() {
+            let mut batch = WriteBatch::new();
+            (from..count.min(from + BATCH)).for_each(|place| add(&mut batch, place));
+            db.write(batch).unwrap();
+            if number as u64 % BATCHES_PER_MERGE == 0 {
+                lsm.settle_for_test().unwrap();
+            }
         }
-        db.write(batch).unwrap();
-    }
-    lsm_of(&db).settle_for_test().unwrap();
-    for from in (0..deletes).step_by(BATCH as usize) {
-        let mut batch = WriteBatch::new();
-        for place in from..deletes.min(from + BATCH) {
+        lsm.settle_for_test().unwrap();
+    };
+    lsm.without_merges_for_test(|| {
+        in_batches(keys, &|batch, place| {
+            batch.put(key(number(place, keys)), value(place, 30));
+        });
+        in_batches(deletes, &|batch, place| {
             let first = number(place, deletes) * KEYS;
             if is_deleted {
                 batch.delete_range(key(first + 3)..key(first + 13));
@@ -57,13 +65,8 @@ fn write(layout: &FlsmOptions, deletes: u64, is_deleted: bool) -> MemVfs {
             if place % 8 == 0 {
                 batch.put(key(first), value(place, 30));
             }
-        }
-        db.write(batch).unwrap();
-        if (from + BATCH).is_multiple_of(DELETES_OF_LOG) {
-            lsm_of(&db).seal_for_test().unwrap();
-        }
-    }
-    lsm_of(&db).settle_for_test().unwrap();
+        });
+    });
     db.close().unwrap();
     disk
 }
