@@ -19,8 +19,6 @@ const KEYS: u64 = 16;
 const BATCH: u64 = 512;
 /// Number of batches after which the store is merged, as far as merges are due.
 const BATCHES_PER_MERGE: u64 = 64;
-/// Number of range deletes of a log: each one copies those before it in the part of the log that is in memory.
-const DELETES_OF_LOG: u64 = 8 * BATCH;
 
 fn key(number: u64) -> String {
     format!("key {number:09}")
@@ -47,7 +45,7 @@ fn write(layout: &FlsmOptions, deletes: u64, is_deleted: bool) -> MemVfs {
             let mut batch = WriteBatch::new();
             (from..count.min(from + BATCH)).for_each(|place| add(&mut batch, place));
             db.write(batch).unwrap();
-            if number as u64 % BATCHES_PER_MERGE == 0 {
+            if (number as u64).is_multiple_of(BATCHES_PER_MERGE) {
                 lsm.settle_for_test().unwrap();
             }
         }

@@ -85,7 +85,10 @@ impl MergeCursor {
     fn announce(&mut self, key: &[u8]) {
         if self.sources.len() > 1 {
             self.heap.clear();
-            self.sources.iter_mut().fold(false, |begin, source| source.announce(key, begin) || begin);
+            let mut begin = false;
+            for source in &mut self.sources {
+                begin |= source.announce(key, begin);
+            }
         }
     }
 

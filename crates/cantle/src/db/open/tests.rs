@@ -1,6 +1,7 @@
 use crate::db::{KeyspaceOptions, Options};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::thread;
 use crate::sync::time::now;
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, StdVfs, Verdict};
 use crate::{Comparator, Db};
@@ -50,6 +51,7 @@ impl Comparator for Reverse {
 
 /// An open directory keeps its file system from being unmounted.
 #[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "the files that the process has open")]
 #[test]
 fn a_store_on_a_device_that_fails_leaves_no_file_open() {
     let dir = tempfile::tempdir().unwrap();
@@ -64,7 +66,7 @@ fn a_store_on_a_device_that_fails_leaves_no_file_open() {
         let begun = now();
         while !open_files().is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", open_files());
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
     };
     let vfs = FaultVfs::new(Arc::new(StdVfs));
