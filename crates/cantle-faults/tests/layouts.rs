@@ -47,6 +47,11 @@ fn kill() {
 }
 
 #[test]
+fn schedules() {
+    enter("schedules", Effort::Rounds(factor()));
+}
+
+#[test]
 fn histories() {
     enter("histories", Effort::Rounds(factor()));
 }

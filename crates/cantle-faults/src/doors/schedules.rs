@@ -6,6 +6,7 @@ use super::Door;
 use crate::layouts::OfChunk;
 use crate::setup::STORE;
 use crate::visit::Visit;
+use cantle::stats::KeyspaceStats;
 use cantle::vfs::{
     CrashPlan, Failure, FaultVfs, Held, MemVfs, Operation, StallVfs, Verdict, Vfs, WriteBackVfs,
 };
@@ -52,8 +53,8 @@ fn options(visit: &Visit) -> Options {
 }
 
 /// A checkpoint syncs the directory, and then its record makes every edit before it durable: also
-/// that of a rebalance which ended in between. The name of the rebalance's table must be durable,
-/// too, as the log that it was made from is gone.
+/// that of a rebalance or merge which ended in between. The name of its table must be durable, too, as the
+/// log that it was made from is gone.
 fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
     let memory = MemVfs::new();
     let vfs = StallVfs::new(Arc::new(memory.clone()));
@@ -75,9 +76,12 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
         let synced = scope.spawn(|| db.sync());
         assert!(stall.wait(1, LIMIT), "a checkpoint did not sync the directory after the logs");
         let compacted = scope.spawn(|| other.compact_range(..));
-        let rebalances =
-            || db.stats().keyspaces.iter().map(|keyspace| keyspace.of_chunk().rebalances).sum::<u64>();
-        until("a rebalance beside a checkpoint", || rebalances() > 0);
+        let merged = |keyspace: &KeyspaceStats| {
+            keyspace.of_chunk().rebalances + keyspace.flsm().map_or(0, |flsm| flsm.merges)
+        };
+        until("a rebalance beside a checkpoint", || {
+            db.stats().keyspaces.iter().any(|keyspace| merged(keyspace) > 0)
+        });
         // The record is durable, and no other call has been made since.
         let stall = vfs.stall(Held::After, |call| {
             call.operation == Operation::SyncData && has_name(call.path, "MANIFEST-")
