@@ -269,6 +269,7 @@ fn ranges_for_machines_begin_with_keys_as_text_and_in_hexadecimal() {
                 "garbage_bytes",
                 "tables",
                 "tables_max",
+                "dropped_ranges",
                 "segments",
                 "resident_bytes",
                 "heat",
