@@ -190,7 +190,8 @@ macro_rules! operations {
 
             /// Sorts everything within the range and removes garbage, now, in the calling thread
             /// (EvenDB §3.4, funk rebalance). Never necessary. Afterwards the range takes as little
-            /// disk space as possible, but for later writes, which it does not wait for. Fails as `put` does.
+            /// disk space as possible, but for later writes, which it does not wait for. Fails as `put`
+            /// does.
             pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
                 let _call = self.handle.store.begin_call()?;
                 self.handle.store.check_writable()?;

@@ -1,6 +1,7 @@
 //! Tables that range deletes have dropped as a whole. A mark says so, and moves no data. The tables go
-//! once no snapshot reads them. A mark on a part of a table works alike (`run/dropped_ranges.rs`). Also tables that hold nothing, and only say which files they replace:
-//! they go once these files have gone.
+//! once no snapshot reads them. A mark on a part of a table works alike (`run/dropped_ranges.rs`).
+//! Also tables that hold nothing, and only say which files they replace: they go once these files have
+//! gone.
 
 use super::levels::{Changing, Guard, Levels};
 use crate::lsm::busy::Busy;

@@ -18,9 +18,11 @@ use std::time::Duration;
 /// data ([`LIVE_FRACTION`]), whichever is more: each merge then appends long tables to the groups.
 pub const GENERATIONS: u64 = 4;
 const LIVE_FRACTION: u64 = 64;
-/// Maximum number of logs and tables that level 0 collects, and that a merge takes: a get may have to search all of them.
+/// Maximum number of logs and tables that level 0 collects, and that a merge takes: a get may have to search
+/// all of them.
 const LOGS_MAX: usize = 12;
-/// Maximum number of sealed generations that wait for their index or their flush, before writers are slowed down.
+/// Maximum number of sealed generations that wait for their index or their flush, before writers are slowed
+/// down.
 const SEALING_MAX: usize = 4;
 /// The brake begins when level 0, the number of its runs, the runs of a group or the generations
 /// without an index exceed their limit by this factor. It makes writers as slow as merges when they

@@ -33,7 +33,8 @@
 //!
 //! Merges of different groups run at the same time ([`busy`]).
 //!
-//! Lock order: `settling` → claims of merges → `creating`, stripes of keys → `changes` → the end of a log. Reads take no lock.
+//! Lock order: `settling` → claims of merges → `creating`, stripes of keys → `changes` → the end of a log.
+//! Reads take no lock.
 //!
 //! Thread safety: everything may be called from any thread.
 

@@ -147,9 +147,9 @@ impl<L, V: Rotating<L>> Rotation<L, V> {
         self.view.store(Arc::new(change(&now)));
     }
 
-    /// Calls `index`, which may also flush them, for the logs of sealed generations that nobody writes to any more, the oldest
-    /// first, and returns their number. Ends at the first one that has a writer. Another thread may
-    /// do the same at the same time, and may pass the same log.
+    /// Calls `index`, which may flush in place of that, for the logs of sealed generations that nobody writes
+    /// to any more, the oldest first, and returns their number. Ends at the first one that has a writer.
+    /// Another thread may do the same at the same time, and may pass the same log.
     pub fn index_sealed(&self, index: impl Fn(&L) -> Result<()>) -> Result<u64> {
         let mut indexed = 0;
         loop {
