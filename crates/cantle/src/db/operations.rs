@@ -141,7 +141,9 @@ macro_rules! operations {
             }
 
             /// Estimated number of pairs, from counters that maintenance keeps. May include
-            /// overwritten and deleted pairs that are not merged yet. Takes microseconds.
+            /// overwritten and deleted pairs that are not merged yet, and takes the pairs of a log
+            /// that regions share since a split to be evenly spread: until such a log is merged, it
+            /// may miss some, a sixth in a load that was just split. Takes microseconds.
             /// `range(..).count()` is exact, and reads every pair.
             pub fn len_estimate(&self) -> Result<u64> {
                 self.handle.store.check_open()?;
