@@ -64,6 +64,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "snapshot-versions-dropped",
             "version-off-by-one",
             "range-delete-missed",
+            "nested-delete-missed",
             "rows-not-outdated",
             "rebalance-untold",
             "merge-untold",

@@ -15,7 +15,7 @@
 /// * A wrong action. An expression runs first, and may return, so that the code that follows is
 ///   skipped:
 ///   ```ignore
-///   canary!(RANGE_DELETE_MISSED => return false);
+///   canary!(RANGE_DELETE_MISSED => return Ok(false));
 ///   ```
 /// * A skipped step. The form stands around the call, and is `Ok(())` in its place:
 ///   ```ignore
@@ -143,6 +143,7 @@ canaries! {
     ROWS_NOT_OUTDATED "rows-not-outdated" "a put does not touch the row cache",
     RETIRED_CHUNK_WRITTEN "retired-chunk-written" "a put goes to a chunk that was replaced meanwhile",
     RANGE_DELETE_MISSED "range-delete-missed" "a scan of files does not heed deleted ranges",
+    NESTED_DELETE_MISSED "nested-delete-missed" "a search for range deletes ends at the first that does not cover the key",
     CONFLICT_IGNORED "conflict-ignored" "a transaction commits whatever happened to what it read",
     UPDATE_LOST "update-lost" "an update does not look whether its key was written meanwhile",
     BRAKE_OF_THE_LAST "brake-of-the-last" "writers are braked by the last keyspace's backlog, whatever the others' is",

@@ -21,7 +21,7 @@ use crate::chunk::context::Context;
 use crate::filter::bloom;
 use crate::layout::Op;
 use crate::log::index::memory_part::{MemoryHit, RecordPtr};
-use crate::log::op::range_delete::RangeTombstone;
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::segment::Segment;
 use crate::maintenance::Class;
 use crate::run::get::find_indexed_before;
@@ -248,14 +248,10 @@ fn look_in_log(
 }
 
 /// Place of the newest range delete before `before` that covers the key.
-fn deleted_before(context: &Context, tombstones: &[RangeTombstone], key: &[u8], before: u64) -> Option<u64> {
-    let counts = |tombstone: &&RangeTombstone| {
-        tombstone.offset < before
-            && tombstone.is_visible(u64::MAX)
-            && context.recovery.is_alive(tombstone.version)
-            && tombstone.covers(&context.order, key)
-    };
-    tombstones.iter().filter(counts).map(|tombstone| tombstone.offset).max()
+fn deleted_before(context: &Context, tombstones: &RangeDeletes, key: &[u8], before: u64) -> Option<u64> {
+    let before = tombstones.covering(&context.order, key).filter(|tombstone| tombstone.offset < before);
+    let counting = before.filter(|t| t.is_visible(u64::MAX) && context.recovery.is_alive(t.version));
+    counting.map(|tombstone| tombstone.offset).max()
 }
 
 fn resolve(hit: Option<MemoryHit>, deleted: Option<u64>, key: &[u8]) -> Looked {

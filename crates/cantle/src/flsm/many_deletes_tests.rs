@@ -69,11 +69,16 @@ fn write(layout: &FlsmOptions, deletes: u64, is_deleted: bool) -> MemVfs {
     disk
 }
 
-/// Bytes of the manifest, bytes and number of reads of an opening, and of a scan of everything after it.
+/// Pairs of a short scan.
+const SHORT: usize = 20;
+
+/// Bytes of the manifest, bytes and number of reads of an opening, of a short scan after it, and of a scan of
+/// everything.
 #[derive(Debug)]
 struct Costs {
     manifest_bytes: u64,
     opening: (u64, u64),
+    short_scan: (u64, u64),
     scan: (u64, u64),
     pairs: u64,
 }
@@ -99,8 +104,10 @@ fn costs(layout: &FlsmOptions, disk: &MemVfs) -> Costs {
     let db = options.background_threads(1).open("store").unwrap();
     lsm_of(&db).without_merges_for_test(|| {
         let opening = counted();
+        assert_eq!(db.range(key(KEYS * 100 + 1)..).take(SHORT).count(), SHORT);
+        let short_scan = counted();
         let pairs = db.range(..).count() as u64;
-        Costs { manifest_bytes, opening, scan: counted(), pairs }
+        Costs { manifest_bytes, opening, short_scan, scan: counted(), pairs }
     })
 }
 
@@ -112,6 +119,8 @@ fn assert_cheap(layout: &FlsmOptions, deletes: u64) {
     assert!(with.manifest_bytes <= 2 * without.manifest_bytes, "{what}");
     let is_alike = |with: u64, without: u64| 10 * with <= 12 * without;
     assert!(is_alike(with.opening.0, without.opening.0), "{what}");
+    // The blocks of the range deletes of its keys, for each of a few tables.
+    assert!(with.short_scan.0 <= without.short_scan.0 + (64 << 10), "{what}");
     assert!(is_alike(with.scan.0, without.scan.0) && is_alike(with.scan.1, without.scan.1), "{what}");
     println!("{what}");
 }

@@ -16,6 +16,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
 use crate::types::error::{Attempt, Error, Result};
+use crate::types::order::KeyOrder;
 
 impl Segment {
     pub(super) fn load(&self, env: &LogEnv) -> Result<Parts> {
@@ -40,7 +41,7 @@ impl Segment {
         let (offset, len) = self.recorded.part;
         let mut next = RecordPtr { offset, len };
         while next.len != 0 {
-            match read_part_end(&records, next, file_bytes) {
+            match read_part_end(&records, next, file_bytes, &env.order) {
                 Ok(part) => {
                     next = part.previous;
                     indexed.push(Arc::new(part));
@@ -98,14 +99,19 @@ impl Segment {
     }
 }
 
-fn read_part_end(records: &RecordFile, at: RecordPtr, file_bytes: u64) -> Result<IndexedPart> {
+fn read_part_end(
+    records: &RecordFile,
+    at: RecordPtr,
+    file_bytes: u64,
+    order: &KeyOrder,
+) -> Result<IndexedPart> {
     // Checked before memory is allocated.
     if at.offset.saturating_add(u64::from(at.len)) > file_bytes {
         return Err(Error::corruption(&records.path, at.offset, "the end of a log part lies beyond the log"));
     }
     let payload = records.read(at.offset, at.len as usize)?;
     match LogRecord::decode(&payload, records.header.base_version) {
-        Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at).map_err(|what| {
+        Ok(LogRecord::PartEnd(bytes)) => IndexedPart::decode(bytes, at, order).map_err(|what| {
             Error::corruption(&records.path, at.offset, format!("the end of a log part {}", what.0))
         }),
         _ => Err(Error::corruption(
@@ -261,7 +267,7 @@ impl<'a> Loader<'a> {
                 Ok(true)
             }
             LogRecord::PartEnd(bytes) => {
-                let part = IndexedPart::decode(bytes, place)?;
+                let part = IndexedPart::decode(bytes, place, &self.env.order)?;
                 // If the end of the previous part is lost, there are operations in between that are
                 // in no index.
                 let last = self.indexed.first().map_or(0, |last| last.at.offset);

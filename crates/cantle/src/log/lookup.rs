@@ -8,8 +8,8 @@ use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::index::memory_part::{MemoryHit, RecordPtr};
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::index::stretch::block_of_stretch;
-use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
 use crate::log::segment::Segment;
 use crate::records::{record_head, record_payload};
@@ -195,7 +195,7 @@ impl Segment {
     /// True if there is a range delete at `from` or after it.
     pub fn has_range_deletes_since(&self, env: &LogEnv, from: u64) -> Result<bool> {
         let parts = self.parts(env)?;
-        let since = |tombstones: &[RangeTombstone]| tombstones.iter().any(|t| t.offset >= from);
+        let since = |tombstones: &RangeDeletes| tombstones.iter().any(|t| t.offset >= from);
         let in_memory = parts.memory.as_ref().is_some_and(|memory| since(&memory.tombstones()));
         Ok(in_memory || parts.indexed.iter().any(|part| since(&part.tombstones)))
     }

@@ -16,6 +16,7 @@ use crate::records::{RecordFile, Salvage, Salvaged};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
+use crate::types::order::KeyOrder;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -221,9 +222,11 @@ impl Reading<'_> {
     }
 
     fn part_end(&mut self, bytes: &[u8], at: RecordPtr) -> Result<()> {
-        match IndexedPart::decode(bytes, at) {
+        // Nothing is searched for.
+        match IndexedPart::decode(bytes, at, &KeyOrder::Bytewise) {
             Ok(part) => {
-                let told = part.tombstones.into_iter().map(|t| (t.version, t.offset, t.bounds));
+                let told = part.tombstones.in_log_order().into_iter();
+                let told = told.map(|t| (t.version, t.offset, t.bounds.clone()));
                 self.told.extend(told.filter(|(_, offset, _)| !self.range_deletes.contains(offset)));
                 Ok(())
             }

@@ -4,6 +4,7 @@
 
 use crate::format::bounds::encode_bounds;
 use crate::format::header::HEADER_BYTES;
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::read::cursor::IndexedCursor;
 use crate::log::read::pass::LogWalk;
 use crate::log::salvage::{Extent, LogFound, salvage_log};
@@ -197,8 +198,9 @@ fn a_range_delete_is_known_of_every_part_and_after_a_loading() {
     write(&env, &log, 2, &[(Kind::DeleteRange, b"", &encode_bounds(&bounds))]);
     let covers = |env: &LogEnv, segment: &Segment| {
         let parts = segment.parts(env).unwrap();
-        let memory = parts.memory.iter().flat_map(|memory| memory.tombstones().to_vec());
-        let all = memory.chain(parts.indexed.iter().flat_map(|part| part.tombstones.to_vec()));
+        let memory = parts.memory.iter().map(|memory| RangeDeletes::clone(&memory.tombstones()));
+        let all: Vec<_> = memory.chain(parts.indexed.iter().map(|part| part.tombstones.clone())).collect();
+        let all = all.iter().flat_map(RangeDeletes::iter);
         let all: Vec<_> =
             all.map(|t| (t.version, t.covers(&env.order, b"c"), t.covers(&env.order, b"d"))).collect();
         assert!(segment.has_range_deletes_since(env, HEADER_BYTES).unwrap());

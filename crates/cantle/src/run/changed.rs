@@ -14,7 +14,7 @@ use super::run::{Run, Source};
 use super::stack::RunStack;
 use crate::filter::bloom;
 use crate::log::index::parts::Parts;
-use crate::log::op::range_delete::RangeTombstone;
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::segment::Segment;
 use crate::sync::Arc;
 use crate::table::{TableGet, TableHandle};
@@ -68,9 +68,7 @@ fn settled_parts(env: &RunEnv, segment: &Segment) -> Result<Arc<Parts>> {
 
 /// The newest version of a key in a log, as its own entry or as a range delete.
 fn newest_in_log(env: &RunEnv, segment: &Segment, key: &[u8], hash: u64) -> Result<Option<u64>> {
-    let covering = |tombstones: &[RangeTombstone]| {
-        tombstones.iter().filter(|t| t.covers(&env.order, key)).map(|t| t.version).max()
-    };
+    let covering = |tombstones: &RangeDeletes| tombstones.covering(&env.order, key).map(|t| t.version).max();
     let parts = settled_parts(env, segment)?;
     if let Some(memory) = &parts.memory {
         let newest = memory.get(key, u64::MAX).map(|hit| hit.version).max(covering(&memory.tombstones()));

@@ -9,6 +9,7 @@
 //! they may be committed meanwhile.
 
 use crate::log::op::range_delete::RangeTombstone;
+use crate::sync::Arc;
 use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
 use std::cmp::Ordering;
@@ -21,10 +22,10 @@ const STEPS_MAX: usize = 4;
 pub struct DeletedStretches {
     /// The snapshot's version.
     pub at: u64,
-    deletes: Vec<RangeTombstone>,
+    deletes: Vec<Arc<RangeTombstone>>,
     /// In key order; each one ends where the next begins. Keys before the first are not deleted.
     stretches: Vec<Stretch>,
-    under_way: Vec<RangeTombstone>,
+    under_way: Vec<Arc<RangeTombstone>>,
     /// Number of stretches that begin at or before the last key searched for.
     last: usize,
 }
@@ -42,7 +43,7 @@ enum End {
     End(usize),
 }
 
-fn gap(deletes: &[RangeTombstone], end: End) -> Gap<'_> {
+fn gap(deletes: &[Arc<RangeTombstone>], end: End) -> Gap<'_> {
     match end {
         End::Start(number) => Gap::start(&deletes[number].bounds),
         End::End(number) => Gap::end(&deletes[number].bounds),
@@ -51,14 +52,13 @@ fn gap(deletes: &[RangeTombstone], end: End) -> Gap<'_> {
 
 impl DeletedStretches {
     /// Cuts the `deletes` that a snapshot of version `at` sees and that recovery has not undone.
-    pub fn new(
+    pub fn new<'a>(
         order: &KeyOrder,
-        deletes: &[RangeTombstone],
+        deletes: impl Iterator<Item = &'a Arc<RangeTombstone>>,
         at: u64,
         is_alive: impl Fn(u64) -> bool,
     ) -> Self {
-        let counts =
-            deletes.iter().filter(|delete| delete.version <= at && is_alive(delete.version)).cloned();
+        let counts = deletes.filter(|delete| delete.version <= at && is_alive(delete.version)).cloned();
         let (deletes, under_way): (Vec<_>, Vec<_>) = counts.partition(|delete| delete.is_visible(at));
         let mut ends: Vec<End> =
             (0..deletes.len()).flat_map(|number| [End::Start(number), End::End(number)]).collect();
@@ -154,7 +154,7 @@ mod tests {
             at in 0..6u64,
         ) {
             let order = KeyOrder::Bytewise;
-            let deletes: Vec<RangeTombstone> = deletes
+            let deletes: Vec<Arc<RangeTombstone>> = deletes
                 .into_iter()
                 .enumerate()
                 .map(|(number, (start, from, end, upto, version))| RangeTombstone {
@@ -163,10 +163,11 @@ mod tests {
                     offset: number as u64 + 1,
                     cell: None,
                 })
+                .map(Arc::new)
                 .collect();
             // Recovery undid one version.
             let is_alive = |version| version != 3;
-            let mut stretches = DeletedStretches::new(&order, &deletes, at, is_alive);
+            let mut stretches = DeletedStretches::new(&order, deletes.iter(), at, is_alive);
             for (key, position) in asked {
                 let expected = deletes.iter().any(|delete| {
                     delete.is_visible(at)
@@ -183,9 +184,9 @@ mod tests {
     fn a_delete_whose_write_commits_later_counts_from_then_on() {
         let cell = crate::mvcc::CommitCell::default();
         let bounds = Bounds { start: bound(1, 1), end: bound(3, 2) };
-        let delete = RangeTombstone { bounds, version: 1, offset: 1, cell: Some(cell.clone()) };
+        let delete = Arc::new(RangeTombstone { bounds, version: 1, offset: 1, cell: Some(cell.clone()) });
         let order = KeyOrder::Bytewise;
-        let mut stretches = DeletedStretches::new(&order, &[delete], u64::MAX, |_| true);
+        let mut stretches = DeletedStretches::new(&order, [delete].iter(), u64::MAX, |_| true);
         assert!(!stretches.covers(&order, &[2], Some(0)));
         cell.commit();
         assert!(stretches.covers(&order, &[2], Some(0)) && !stretches.covers(&order, &[3], Some(0)));

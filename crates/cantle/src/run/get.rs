@@ -7,7 +7,7 @@ use crate::format::codec::Decoder;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
 use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
 use crate::log::index::parts::Parts;
-use crate::log::op::range_delete::RangeTombstone;
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::read::learn;
 use crate::log::segment::Segment;
 use crate::run::env::RunEnv;
@@ -94,11 +94,10 @@ pub fn get<'a>(
 }
 
 /// Offset in the log of the newest of `tombstones` that covers `key` and counts at `at`.
-pub fn newest_tombstone(env: &RunEnv, tombstones: &[RangeTombstone], key: &[u8], at: u64) -> Option<u64> {
-    let covering = |t: &&RangeTombstone| {
-        t.is_visible(at) && env.recovery.is_alive(t.version) && t.covers(&env.order, key)
-    };
-    tombstones.iter().filter(covering).map(|t| t.offset).max()
+pub fn newest_tombstone(env: &RunEnv, tombstones: &RangeDeletes, key: &[u8], at: u64) -> Option<u64> {
+    let covering = tombstones.covering(&env.order, key);
+    let counting = covering.filter(|t| t.is_visible(at) && env.recovery.is_alive(t.version));
+    counting.map(|t| t.offset).max()
 }
 
 fn get_in_log(

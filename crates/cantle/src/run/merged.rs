@@ -1,6 +1,7 @@
 //! The entries of a stack as one merged walk, with the range deletes that apply to them.
 
 use crate::log::index::memory_part::{MemoryCursor, MemoryPart, RecordPtr};
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::read::ahead::Reads;
 use crate::log::read::cursor::IndexedCursor;
@@ -16,132 +17,66 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{DeletedRange, Table};
-use crate::types::bounds::Bounds;
+use crate::table::{DeletedCursor, DeletedRange, Table};
 use crate::types::entry::{EntryCursor, Kind};
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
-use std::cell::OnceCell;
 use std::cmp::Ordering;
-use std::ops::Bound;
 
 /// The range deletes of one source.
 struct SourceTombstones {
     source: usize,
     span: Arc<Span>,
-    tombstones: Vec<RangeTombstone>,
-    /// For jobs, which need all deletes that cover a key.
-    by_start: OnceCell<ByStart>,
-    /// For scans, which need to know if an entry is deleted.
+    tombstones: RangeDeletes,
+    /// Those of a table that a scan asks for by key.
+    table: Option<DeletedCursor>,
+    /// The same as `tombstones`, for scans that ask for many keys.
     stretches: Option<DeletedStretches>,
-}
-
-/// Range deletes in the order of their starts.
-struct ByStart {
-    tombstones: Vec<RangeTombstone>,
-    /// For each delete, the number of the one that ends last among it and all before it.
-    last_ending: Vec<usize>,
+    /// Number of places at which a scan has looked for deletes of its keys, before there were stretches.
+    looked: usize,
 }
 
 impl SourceTombstones {
-    fn new(source: usize, span: Arc<Span>, tombstones: Vec<RangeTombstone>) -> Self {
-        Self { source, span, tombstones, by_start: OnceCell::new(), stretches: None }
-    }
-
-    /// The deletes that cover the key.
-    fn covering(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = &RangeTombstone> {
-        self.by_start.get_or_init(|| ByStart::new(order, self.tombstones.clone())).covering(order, key)
-    }
-
     /// True if one of the deletes covers the key, is seen by a snapshot of version `at`, and stands
     /// after `position` in the log.
-    fn deletes(&mut self, env: &RunEnv, key: &[u8], at: u64, position: Option<u64>) -> bool {
+    fn deletes(&mut self, env: &RunEnv, key: &[u8], at: u64, position: Option<u64>) -> Result<bool> {
         let (order, recovery) = (&env.order, &env.recovery);
         if !self.span.contains(order, key) {
-            return false;
+            return Ok(false);
+        }
+        let is_alive = |version| recovery.is_alive(version);
+        let is_behind = |offset: u64| position.is_none_or(|position| offset > position);
+        if let Some(table) = &mut self.table
+            && table.newest(key, at, &is_alive)?.is_some_and(is_behind)
+        {
+            return Ok(true);
         }
         let tombstones = &self.tombstones;
-        let cut = || DeletedStretches::new(order, tombstones, at, |version| recovery.is_alive(version));
         if self.stretches.as_ref().is_some_and(|stretches| stretches.at != at) {
             self.stretches = None;
         }
-        self.stretches.get_or_insert_with(cut).covers(order, key, position)
-    }
-}
-
-impl ByStart {
-    fn new(order: &KeyOrder, mut tombstones: Vec<RangeTombstone>) -> Self {
-        tombstones.sort_by(|a, b| compare_starts(order, &a.bounds, &b.bounds));
-        let mut last_ending: Vec<usize> = Vec::with_capacity(tombstones.len());
-        for (number, tombstone) in tombstones.iter().enumerate() {
-            let before = last_ending.last().copied();
-            let ends_last =
-                before.filter(|&before| ends_behind(order, &tombstones[before].bounds, &tombstone.bounds));
-            last_ending.push(ends_last.unwrap_or(number));
+        // To cut all of them pays for scans of many keys only.
+        if self.stretches.is_none() && self.looked < tombstones.len() {
+            self.looked += tombstones.runs();
+            let near = tombstones.near(order, key).inspect(|_| self.looked += 1);
+            let mut covering = near.filter(|t| t.is_visible(at) && is_alive(t.version));
+            return Ok(covering.any(|t| is_behind(t.offset) && t.covers(order, key)));
         }
-        Self { tombstones, last_ending }
-    }
-
-    /// The deletes that cover the key. Few others are checked, unless deletes overlap.
-    fn covering(&self, order: &KeyOrder, key: &[u8]) -> impl Iterator<Item = &RangeTombstone> {
-        let starts_behind = |tombstone: &RangeTombstone| match &tombstone.bounds.start {
-            Bound::Unbounded => false,
-            Bound::Included(start) | Bound::Excluded(start) => order.compare(start, key) == Ordering::Greater,
-        };
-        let mut upto = self.tombstones.partition_point(|tombstone| !starts_behind(tombstone));
-        std::iter::from_fn(move || {
-            while upto > 0 {
-                let last_ending = &self.tombstones[self.last_ending[upto - 1]];
-                if ends_before(order, &last_ending.bounds, key) {
-                    return None;
-                }
-                upto -= 1;
-                let tombstone = &self.tombstones[upto];
-                if tombstone.covers(order, key) {
-                    return Some(tombstone);
-                }
-            }
-            None
-        })
+        let cut = || DeletedStretches::new(order, tombstones.iter(), at, is_alive);
+        Ok(self.stretches.get_or_insert_with(cut).covers(order, key, position))
     }
 }
 
-fn compare_starts(order: &KeyOrder, a: &Bounds, b: &Bounds) -> Ordering {
-    let start = |bounds: &'_ Bounds| match &bounds.start {
-        Bound::Unbounded => None,
-        Bound::Included(start) | Bound::Excluded(start) => Some(start.clone()),
-    };
-    match (start(a), start(b)) {
-        (Some(a), Some(b)) => order.compare(&a, &b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    }
-}
-
-/// True if the bounds end after others, or at the same key.
-fn ends_behind(order: &KeyOrder, bounds: &Bounds, others: &Bounds) -> bool {
-    match (&bounds.end, &others.end) {
-        (Bound::Unbounded, _) => true,
-        (_, Bound::Unbounded) => false,
-        (Bound::Included(end) | Bound::Excluded(end), Bound::Included(other) | Bound::Excluded(other)) => {
-            match order.compare(end, other) {
-                Ordering::Less => false,
-                Ordering::Greater => true,
-                Ordering::Equal => {
-                    matches!(bounds.end, Bound::Included(_)) || matches!(others.end, Bound::Excluded(_))
-                }
-            }
-        }
-    }
-}
-
-fn ends_before(order: &KeyOrder, bounds: &Bounds, key: &[u8]) -> bool {
-    match &bounds.end {
-        Bound::Unbounded => false,
-        Bound::Included(end) => order.compare(end, key) == Ordering::Less,
-        Bound::Excluded(end) => order.compare(end, key) != Ordering::Greater,
-    }
+/// The purpose of a walk.
+enum Walk {
+    /// Reads pairs, few or many. Asks a table for deletes of the keys that it meets.
+    Scan,
+    /// Reads versions, and needs all range deletes.
+    Check,
+    /// Reads everything once, adds the bytes to these, and needs all range deletes.
+    Job(BytesRead),
 }
 
 /// A merged walk over files of a chunk.
@@ -168,18 +103,20 @@ impl Merged {
     /// Merges the files of `funk` for which `take` is true. `once` is for jobs that walk the files
     /// once and should leave no trace in the cache.
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
-        Self::build(env, funk, once.then(BytesRead::default), None, take, |_, _| false)
+        let walk = if once { Walk::Job(BytesRead::default()) } else { Walk::Check };
+        Self::build(env, funk, walk, None, take, |_, _| false)
     }
 
     /// Merges the files that a snapshot of version `at` reads, without the ranges of them that it sees
     /// dropped.
     pub fn at(env: &Arc<RunEnv>, funk: &RunStack, at: u64) -> Result<Self> {
-        Self::build(env, funk, None, None, |run| run.is_visible(at), |_, range| range.version <= at)
+        Self::build(env, funk, Walk::Scan, None, |run| run.is_visible(at), |_, range| range.version <= at)
     }
 
     /// The same where this number of the first files is level 0.
     pub fn above_groups(env: &Arc<RunEnv>, funk: &RunStack, level0: usize, at: u64) -> Result<Self> {
-        Self::build(env, funk, None, Some(level0), |run| run.is_visible(at), |_, range| range.version <= at)
+        let is_left_out = |_: &Run, range: &DroppedRange| range.version <= at;
+        Self::build(env, funk, Walk::Scan, Some(level0), |run| run.is_visible(at), is_left_out)
     }
 
     /// Merges the files, and their dropped ranges, that one of these snapshots or the newest state needs.
@@ -187,17 +124,19 @@ impl Merged {
     /// `read`.
     pub fn needed(env: &Arc<RunEnv>, funk: &RunStack, read: &BytesRead, versions: &[u64]) -> Result<Self> {
         let is_gone = |run: &Run, range: &DroppedRange| !run.is_range_needed(range, versions);
-        Self::build(env, funk, Some(read.clone()), None, |run| run.is_needed(versions), is_gone)
+        Self::build(env, funk, Walk::Job(read.clone()), None, |run| run.is_needed(versions), is_gone)
     }
 
     fn build(
         env: &Arc<RunEnv>,
         funk: &RunStack,
-        once: Option<BytesRead>,
+        walk: Walk,
         level0: Option<usize>,
         take: impl Fn(&Run) -> bool,
         is_left_out: impl Fn(&Run, &DroppedRange) -> bool,
     ) -> Result<Self> {
+        let is_scan = matches!(walk, Walk::Scan);
+        let once = if let Walk::Job(read) = walk { Some(read) } else { None };
         let mut sources = Sources {
             order: env.order.clone(),
             cursors: Vec::new(),
@@ -233,7 +172,8 @@ impl Merged {
                 }
                 Source::Table(handle) => {
                     let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
-                    let mut deletes = match handle.has_deleted {
+                    let by_key = (handle.has_deleted && is_scan).then(|| DeletedCursor::new(table.clone()));
+                    let mut deletes = match handle.has_deleted && !is_scan {
                         true => deletes_of(env, &table, &file.span)?,
                         false => Vec::new(),
                     };
@@ -250,7 +190,7 @@ impl Merged {
                         Some(read) => table.cursor_without_cache().counting(read.clone()),
                         None => table.cursor(),
                     };
-                    sources.add(cursor, &file.span, &deletes);
+                    sources.add(cursor, &file.span, RangeDeletes::new(&env.order, deletes), by_key);
                 }
             }
         }
@@ -263,9 +203,9 @@ impl Merged {
         })
     }
 
-    /// All range deletes, each with the span of its file.
+    /// All range deletes, each with the span of its file. In a scan, those of tables are not among them.
     pub fn range_deletes(&self) -> impl Iterator<Item = (&Span, &RangeTombstone)> {
-        self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&*source.span, t)))
+        self.tombstones.iter().flat_map(|source| source.tombstones.iter().map(|t| (&*source.span, &**t)))
     }
 
     /// Adds the number of log reads to the scan's counter and returns it. A table's records are
@@ -284,12 +224,13 @@ impl Merged {
         !self.tombstones.is_empty()
     }
 
-    /// The range deletes that cover `key` and are older or equal to `at`.
+    /// The range deletes that cover `key` and are older or equal to `at`. In a scan, those of tables are not
+    /// among them.
     pub fn covering(&self, key: &[u8], at: u64) -> impl Iterator<Item = Covering> {
         let order = &self.env.order;
         self.tombstones.iter().filter(|source| source.span.contains(order, key)).flat_map(move |source| {
             let counts = move |t: &&RangeTombstone| t.is_visible(at) && self.env.recovery.is_alive(t.version);
-            source.covering(order, key).filter(counts).map(|t| Covering {
+            source.tombstones.covering(order, key).filter(counts).map(|t| Covering {
                 version: t.version,
                 source: source.source,
                 offset: t.offset,
@@ -298,14 +239,19 @@ impl Merged {
     }
 
     /// True if a range delete that counts at `at` is newer than the entry of `key` at this place.
-    pub fn is_deleted(&mut self, key: &[u8], at: u64, source: usize, position: u64) -> bool {
-        canary!(RANGE_DELETE_MISSED => return false);
-        let env = &self.env;
-        self.tombstones.iter_mut().any(|deletes| match deletes.source.cmp(&source) {
-            Ordering::Less => deletes.deletes(env, key, at, None),
-            Ordering::Equal => deletes.deletes(env, key, at, Some(position)),
-            Ordering::Greater => false,
-        })
+    pub fn is_deleted(&mut self, key: &[u8], at: u64, source: usize, position: u64) -> Result<bool> {
+        canary!(RANGE_DELETE_MISSED => return Ok(false));
+        for deletes in &mut self.tombstones {
+            let position = match deletes.source.cmp(&source) {
+                Ordering::Less => None,
+                Ordering::Equal => Some(position),
+                Ordering::Greater => break,
+            };
+            if deletes.deletes(&self.env, key, at, position)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub fn is_alive(&self, version: u64) -> bool {
@@ -339,10 +285,17 @@ struct Sources {
 }
 
 impl Sources {
-    fn add(&mut self, cursor: impl EntryCursor + 'static, span: &Arc<Span>, deletes: &[RangeTombstone]) {
-        if !deletes.is_empty() {
+    fn add(
+        &mut self,
+        cursor: impl EntryCursor + 'static,
+        span: &Arc<Span>,
+        tombstones: RangeDeletes,
+        table: Option<DeletedCursor>,
+    ) {
+        if !tombstones.is_empty() || table.is_some() {
             let (source, span) = (self.cursors.len(), span.clone());
-            self.tombstones.push(SourceTombstones::new(source, span, deletes.to_vec()));
+            let (stretches, looked) = (None, 0);
+            self.tombstones.push(SourceTombstones { source, span, tombstones, table, stretches, looked });
         }
         let cursor = SpannedCursor::new(cursor, span.clone(), self.order.clone());
         self.cursors.push(match self.left_out.is_empty() {
@@ -354,14 +307,18 @@ impl Sources {
     fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>) -> Result<()> {
         let LogWalk { env, segment, parts, once, .. } = &**log;
         if let Some(memory) = &parts.memory {
-            self.add(memory_cursor(log, memory.clone()), span, &memory.tombstones());
+            self.add(
+                memory_cursor(log, memory.clone()),
+                span,
+                RangeDeletes::clone(&memory.tombstones()),
+                None,
+            );
         }
         // A job that passes once gains nothing by a view.
         let view = if once.is_some() { None } else { view::of(log)? };
         if let Some(view) = view {
-            let deletes: Vec<_> =
-                parts.indexed.iter().flat_map(|part| part.tombstones.iter().cloned()).collect();
-            self.add(ViewCursor::new(log.clone(), view), span, &deletes);
+            let deletes = RangeDeletes::joined(parts.indexed.iter().map(|part| &part.tombstones));
+            self.add(ViewCursor::new(log.clone(), view), span, deletes, None);
             return Ok(());
         }
         let mut read = 0;
@@ -375,7 +332,7 @@ impl Sources {
             }
             read += 1;
             if part.root.len > 0 {
-                self.add(IndexedCursor::new(log.clone(), number), span, &part.tombstones);
+                self.add(IndexedCursor::new(log.clone(), number), span, part.tombstones.clone(), None);
             } else if part.entries > 0 || !part.tombstones.is_empty() {
                 // Without an index the part is sorted here and now.
                 let sorted = env.memory_part();
@@ -390,7 +347,7 @@ impl Sources {
                     }
                     Ok(())
                 })?;
-                self.add(memory_cursor(log, Arc::new(sorted)), span, &part.tombstones);
+                self.add(memory_cursor(log, Arc::new(sorted)), span, part.tombstones.clone(), None);
             }
         }
         env.counters.parts_passed_over.add((parts.indexed.len() - read) as u64);

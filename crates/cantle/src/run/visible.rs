@@ -55,7 +55,7 @@ pub fn next_visible(
                 }
                 let (source, position) = (merged.cursor.source(), merged.cursor.position());
                 newest_source = source;
-                let deleted = merged.is_deleted(key, at, source, position);
+                let deleted = merged.is_deleted(key, at, source, position)?;
                 newest =
                     Some(if deleted { (Kind::Delete, Bytes::new()) } else { (kind, merged.cursor.value()?) });
             } else {

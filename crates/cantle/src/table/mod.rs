@@ -31,6 +31,7 @@
 pub(crate) mod builder;
 mod compression;
 mod cursor;
+mod deleted_cursor;
 mod filter;
 mod footer;
 mod frame;
@@ -47,6 +48,7 @@ mod seek_reads;
 mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
+pub(crate) use deleted_cursor::DeletedCursor;
 pub(crate) use handle::{Pinned, TableHandle, Tables};
 pub(crate) use lineage::{Lineage, Part};
 pub(crate) use ranges::DeletedRange;

@@ -19,7 +19,7 @@ const AHEAD_BYTES: u64 = 128 << 10;
 
 /// The part of the file that was read last.
 #[derive(Default)]
-struct Piece {
+pub(super) struct Piece {
     offset: u64,
     bytes: Vec<u8>,
 }
@@ -55,8 +55,18 @@ impl Table {
         let in_block = |malformed| self.corruption(handle, malformed);
         let block = self.ranges(handle, DELETES)?;
         let Some(found) = block.find(&self.order, key).map_err(in_block)? else { return Ok(None) };
-        for version in versions_of(&found, self.header.base_version) {
-            let version = version.map_err(in_block)?;
+        self.newest_of(&found, at, alive).map_err(in_block)
+    }
+
+    /// The newest delete of the range at or below version `at`, whose version satisfies `alive`.
+    pub(super) fn newest_of(
+        &self,
+        range: &StoredRange<'_>,
+        at: u64,
+        alive: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<u64>, Malformed> {
+        for version in versions_of(range, self.header.base_version) {
+            let version = version?;
             if version <= at && alive(version) {
                 return Ok(Some(version));
             }
@@ -85,8 +95,7 @@ impl Table {
         let mut piece = Piece::default();
         for handle in handles {
             let in_block = |malformed| self.corruption(handle, malformed);
-            let block = self.plain_block_by(handle, || self.read_ahead(&mut piece, handle, end))?;
-            for range in self.parse_ranges(handle, block, DELETES)?.iter() {
+            for range in self.ranges_ahead(&mut piece, handle, end)?.iter() {
                 let range = range.map_err(in_block)?;
                 if overlaps(&range) {
                     found.push(decoded(&range, self.header.base_version).map_err(in_block)?);
@@ -94,6 +103,12 @@ impl Table {
             }
         }
         Ok(found)
+    }
+
+    /// A block of ranges, which is read together with those that follow it up to `end`.
+    pub(super) fn ranges_ahead(&self, piece: &mut Piece, handle: Handle, end: u64) -> Result<RangeBlock> {
+        let block = self.plain_block_by(handle, || self.read_ahead(piece, handle, end))?;
+        self.parse_ranges(handle, block, DELETES)
     }
 
     /// The payload of a block, which is read together with those that follow it up to `end`.
@@ -117,7 +132,7 @@ impl Table {
     }
 
     /// A block of ranges, through the cache.
-    fn ranges(&self, handle: Handle, magic: [u8; 4]) -> Result<RangeBlock> {
+    pub(super) fn ranges(&self, handle: Handle, magic: [u8; 4]) -> Result<RangeBlock> {
         self.parse_ranges(handle, self.plain_block(handle)?, magic)
     }
 

@@ -132,6 +132,13 @@ impl RangeBlock {
 
     /// The range that has the key.
     pub(super) fn find(&self, order: &KeyOrder, key: &[u8]) -> Result<Option<StoredRange<'_>>, Malformed> {
+        let Some(last) = self.upto(order, key)?.checked_sub(1) else { return Ok(None) };
+        let found = self.get(last)?;
+        Ok((!found.end.is_before(order, key)).then_some(found))
+    }
+
+    /// Number of ranges that start before the key or at it.
+    pub(super) fn upto(&self, order: &KeyOrder, key: &[u8]) -> Result<usize, Malformed> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -140,9 +147,7 @@ impl RangeBlock {
                 false => high = middle,
             }
         }
-        let Some(last) = low.checked_sub(1) else { return Ok(None) };
-        let found = self.get(last)?;
-        Ok((!found.end.is_before(order, key)).then_some(found))
+        Ok(low)
     }
 }
 

@@ -239,10 +239,15 @@ fn merge_sorted<T>(mut low: Vec<T>, compare: &impl Fn(&T, &T) -> Ordering) -> Ve
         }
         return low;
     }
-    let mut sorted = Vec::with_capacity(low.len());
     let high = merge_sorted(low.split_off(low.len() / 2), compare);
+    merge(merge_sorted(low, compare), high, compare)
+}
+
+/// Sorted elements of both, those of `low` before equal ones of `high`.
+pub(crate) fn merge<T>(low: Vec<T>, high: Vec<T>, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    let mut sorted = Vec::with_capacity(low.len() + high.len());
     let mut high = high.into_iter().peekable();
-    for element in merge_sorted(low, compare) {
+    for element in low {
         while let Some(first) = high.next_if(|other| compare(&element, other) == Ordering::Greater) {
             sorted.push(first);
         }

@@ -28,6 +28,7 @@ use crate::format::limits::check_record;
 use crate::log::LogMemory;
 use crate::log::index::ends::Ends;
 use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
+use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::index::stretch::{Step, Stretches};
 use crate::log::op::range_delete::RangeTombstone;
 use crate::log::op::record::LogRecord;
@@ -65,7 +66,7 @@ pub struct IndexedPart {
     pub root: RecordPtr,
     /// Place of the filter, all its pieces together; length 0 if the order forbids hashing.
     pub filter: RecordPtr,
-    pub tombstones: Vec<RangeTombstone>,
+    pub tombstones: RangeDeletes,
     /// Offsets and lengths in bytes of revoked writes: scans of the part skip them.
     pub voids: Vec<(u64, u64)>,
     /// Place of the part end.
@@ -102,7 +103,7 @@ impl IndexedPart {
         encode_place(self.filter, out);
         encode_place(self.previous, out);
         put_varint(out, self.tombstones.len() as u64);
-        for tombstone in &self.tombstones {
+        for tombstone in self.tombstones.in_log_order() {
             put_varint(out, tombstone.version);
             put_varint(out, tombstone.offset);
             put_bytes(out, &encode_bounds(&tombstone.bounds));
@@ -159,8 +160,9 @@ impl IndexedPart {
         (self.at.offset + u64::from(self.at.len)).saturating_sub(self.start)
     }
 
-    /// Decodes a part end that stands at `at`. All places in it are before `at`.
-    pub fn decode(payload: &[u8], at: RecordPtr) -> Result<Self, Malformed> {
+    /// Decodes a part end that stands at `at`. All places in it are before `at`. The order is for searches in
+    /// its range deletes.
+    pub fn decode(payload: &[u8], at: RecordPtr, order: &KeyOrder) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(payload);
         let mut part = Self {
             start: decoder.size()?,
@@ -170,18 +172,20 @@ impl IndexedPart {
             root: decode_place(&mut decoder)?,
             filter: decode_place(&mut decoder)?,
             previous: decode_place(&mut decoder)?,
-            tombstones: Vec::new(),
+            tombstones: RangeDeletes::default(),
             voids: Vec::new(),
             at,
             ends: OnceLock::new(),
             jumps: None,
         };
+        let mut tombstones = Vec::new();
         for _ in 0..decoder.varint()? {
             let version = decoder.number()?;
             let offset = decoder.size()?;
             let bounds = decode_bounds(&mut Decoder::new(decoder.bytes()?))?;
-            part.tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
+            tombstones.push(RangeTombstone { bounds, version, offset, cell: None });
         }
+        part.tombstones = RangeDeletes::new(order, tombstones);
         while !decoder.rest().is_empty() {
             part.voids.push((decoder.size()?, decoder.size()?));
         }
@@ -265,7 +269,9 @@ pub fn build_index(
     let root = builder.finish_root();
     let filter =
         if request.order.hashable() { builder.filter(filter) } else { RecordPtr { offset: 0, len: 0 } };
-    let tombstones = part.tombstones().iter().map(|t| RangeTombstone { cell: None, ..t.clone() }).collect();
+    let tombstones = part.tombstones();
+    let tombstones = tombstones.iter().map(|t| RangeTombstone { cell: None, ..(**t).clone() });
+    let tombstones = RangeDeletes::new(request.order, tombstones);
     let IndexRequest { start, end, operations, previous, .. } = *request;
     let at = RecordPtr { offset: end + builder.out.len() as u64, len: 0 };
     let ends = first.and_then(|(key, hit)| Ends::new(request.memory, &key, hit, &last_key));

@@ -10,6 +10,7 @@
 
 pub use super::memtable::Item;
 use super::memtable::{Entry, Full, Mark, SkipList};
+use super::range_deletes::RangeDeletes;
 pub use super::record_ptr::RecordPtr;
 use crate::log::op::range_delete::RangeTombstone;
 use crate::mvcc::CommitCell;
@@ -21,14 +22,16 @@ use crate::types::order::KeyOrder;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::ops::Deref;
 
-/// Bytes that a range delete takes beside its bounds: its struct, and the allocations' headers.
-const TOMBSTONE_BYTES: u64 = 128;
+/// Bytes that a range delete takes beside its bounds: its struct, its place among the others, and the
+/// allocations' headers.
+const TOMBSTONE_BYTES: u64 = 160;
 
 /// The in-memory index of a part of a log.
 pub struct MemoryPart {
     list: SkipList,
-    tombstones: ArcSwap<Vec<RangeTombstone>>,
+    tombstones: ArcSwap<RangeDeletes>,
 }
 
 /// The entry that a search for a key found.
@@ -76,24 +79,27 @@ impl MemoryPart {
     }
 
     pub fn insert_tombstone(&self, tombstone: RangeTombstone) {
-        self.list.charge(TOMBSTONE_BYTES);
+        let bounds_bytes: usize = tombstone.bounds.keys().map(<[u8]>::len).sum();
+        self.list.charge(TOMBSTONE_BYTES + bounds_bytes as u64);
+        let tombstone = Arc::new(tombstone);
         self.tombstones.rcu(|tombstones| {
-            let mut tombstones = Vec::clone(tombstones);
-            tombstones.push(tombstone.clone());
+            let mut tombstones = RangeDeletes::clone(tombstones);
+            tombstones.insert(self.list.order(), tombstone.clone());
             tombstones
         });
     }
 
-    pub fn tombstones(&self) -> Arc<Vec<RangeTombstone>> {
-        self.tombstones.load_full()
+    pub fn tombstones(&self) -> impl Deref<Target = Arc<RangeDeletes>> {
+        self.tombstones.load()
     }
 
+    /// Number of operations, those included that are only noted.
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.list.len() + self.tombstones.load().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.tombstones.load().is_empty()
+        self.len() == 0
     }
 
     fn is_of(&self, entry: &Entry<'_>, key: &[u8]) -> bool {

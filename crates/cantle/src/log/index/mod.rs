@@ -6,6 +6,7 @@ pub mod memory_part;
 mod memtable;
 pub mod operations;
 pub mod parts;
+pub mod range_deletes;
 mod record_ptr;
 pub mod stretch;
 pub mod view;

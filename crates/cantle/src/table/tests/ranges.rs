@@ -5,10 +5,11 @@ use crate::block::model::{Entry, put};
 use crate::filter::bloom;
 use crate::table::frame::{Handle, trailer};
 use crate::table::ranges::DeletedRange;
-use crate::table::{TableGet, TableSalvage};
+use crate::table::{DeletedCursor, TableGet, TableSalvage};
 use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::Error;
+use crate::types::gap::Gap;
 use crate::types::span::Span;
 use std::ops::Bound;
 
@@ -80,6 +81,36 @@ fn a_table_has_the_range_deletes_that_were_added() {
     assert_eq!(table.deleted_within(&span).unwrap(), ranges[..2]);
 }
 
+/// A scan that goes from key to key, in any direction and by any step, finds what a search for each key finds.
+#[test]
+fn a_scan_finds_the_range_deletes_of_its_keys() {
+    let (entries, mut ranges) = sample(3000);
+    // Neighbours that touch, one that begins at the first key, and one that ends at the last.
+    ranges[0].bounds.start = Bound::Unbounded;
+    ranges[100].bounds.end = Gap::between(Gap::First, Gap::start(&ranges[101].bounds)).end;
+    let last = ranges.len() - 1;
+    ranges[last].bounds.end = Bound::Unbounded;
+    let (file, _) = build(&entries, &ranges);
+    let table = open(file, KeyOrder::Bytewise).unwrap();
+    let mut cursor = DeletedCursor::new(table.clone());
+    let mut check = |number: u32| {
+        let key = format!("user/{number:05}");
+        for (at, alive) in
+            [(u64::MAX, u64::MAX), (BASE_VERSION + 29, u64::MAX), (u64::MAX, BASE_VERSION + 29)]
+        {
+            let alive = |version| version <= alive;
+            let found = cursor.newest(key.as_bytes(), at, &alive).unwrap();
+            assert_eq!(found, table.deleted_at(key.as_bytes(), at, &alive).unwrap(), "{key} at {at}");
+        }
+    };
+    (0..3010).for_each(&mut check);
+    (0..3010).rev().for_each(&mut check);
+    (0..3010u32).map(|number| number * 1_237 % 3010).for_each(&mut check);
+    for step in [3, 40, 700] {
+        (0..3010).step_by(step).chain((0..3010).rev().step_by(step)).for_each(&mut check);
+    }
+}
+
 #[test]
 fn a_table_may_have_nothing_but_range_deletes() {
     let (file, meta) = build(&[], &[deleted(2, 4, &[5])]);
@@ -121,6 +152,15 @@ fn every_flipped_byte_of_range_deletes_is_an_error_and_found_by_verify() {
                 Ok(found) => assert_eq!(found, ranges),
                 Err(Error::Corruption { offset, .. }) => assert!(offset >= place.start),
                 Err(other) => panic!("{other}"),
+            }
+            let mut cursor = DeletedCursor::new(table.clone());
+            for number in (0..200).step_by(5) {
+                let key = format!("user/{number:05}");
+                match cursor.newest(key.as_bytes(), u64::MAX, &|_| true) {
+                    Ok(found) => assert_eq!(found.is_some(), number % 10 == 5, "{key}"),
+                    Err(Error::Corruption { offset, .. }) => assert!(offset >= place.start),
+                    Err(other) => panic!("{other}"),
+                }
             }
         }
     }
