@@ -147,6 +147,16 @@ impl Guard {
         self.runs.iter().map(Run::unclaimed_bytes).sum()
     }
 
+    /// Bytes of its files, those included that nobody claims any more.
+    pub fn held_bytes(&self) -> u64 {
+        self.bytes() + self.unclaimed_bytes()
+    }
+
+    /// Those of them that merges would free.
+    pub fn freeable_bytes(&self, oldest_snapshot: u64) -> u64 {
+        self.stale_bytes(oldest_snapshot).min(self.bytes()) + self.unclaimed_bytes()
+    }
+
     /// Bytes of replaced values, and of dropped ranges, that a merge of the guard would free.
     pub fn stale_bytes(&self, oldest_snapshot: u64) -> u64 {
         let stale = |run: &Run| match &run.source {

@@ -43,6 +43,8 @@ mod repair_tests;
 mod shape;
 #[cfg(test)]
 mod size_tests;
+#[cfg(test)]
+mod space_tests;
 mod tally;
 #[cfg(test)]
 mod tests;

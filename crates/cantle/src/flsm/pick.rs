@@ -9,7 +9,7 @@
 
 use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
-use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, depth, rewrite_cost};
+use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, Shape, depth, rewrite_cost};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
@@ -238,17 +238,13 @@ impl Levels {
     /// The merge that frees most, if garbage takes more space than it may. A guard of the last
     /// level has the garbage that it hides itself. Garbage of the levels above is freed on its way down.
     fn free_space(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
-        let stale = |guard: &Guard| {
-            guard.stale_bytes(rules.oldest_snapshot).min(guard.bytes()) + guard.unclaimed_bytes()
-        };
-        let held = |guard: &Guard| guard.bytes() + guard.unclaimed_bytes();
-        let sum = |of: &dyn Fn(&Guard) -> u64| self.guards().map(|guard| of(guard)).sum::<u64>();
-        let (bytes, garbage) = (sum(&held), sum(&stale));
-        let live = bytes.saturating_sub(garbage);
-        if bytes as f64 <= rules.space_amplification * live as f64 {
+        let space = self.space(rules);
+        if space.bytes as f64 <= rules.space_amplification * space.live_bytes() as f64 {
             return None;
         }
-        let gain = |guard: &Guard| stale(guard) as f64 / held(guard).max(1) as f64;
+        let gain = |guard: &Guard| {
+            guard.freeable_bytes(rules.oldest_snapshot) as f64 / guard.held_bytes().max(1) as f64
+        };
         let best = |level: &Level| {
             let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= GAIN_MIN).cloned().collect();
             gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));

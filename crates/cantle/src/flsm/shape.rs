@@ -4,8 +4,8 @@ use super::levels::{Changing, Guard, Level, Levels, entries_of, guard_at, guard_
 use crate::lsm::busy::Busy;
 use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{
-    Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, RUN_COST, Rules, Shape, Stretch,
-    rewrite_cost,
+    Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, RUN_COST, Rules, Shape, Space,
+    Stretch, rewrite_cost,
 };
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
@@ -55,6 +55,14 @@ impl Shape for Levels {
 
     fn runs_max(&self, rules: &Rules) -> impl Iterator<Item = usize> {
         self.guards().map(|guard| guard.runs_max(rules))
+    }
+
+    fn space(&self, rules: &Rules) -> Space {
+        let add = |sum: Space, guard: &Arc<Guard>| Space {
+            bytes: sum.bytes + guard.held_bytes(),
+            stale_bytes: sum.stale_bytes + guard.freeable_bytes(rules.oldest_snapshot),
+        };
+        self.guards().fold(Space::default(), add)
     }
 
     /// Each run beside the first costs a seek [`RUN_COST`] entries.

@@ -98,6 +98,7 @@ impl<S: Shape> Lsm<S> {
         if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
+        self.want_checkpoint();
         self.count_idle_ticks();
         if self.is_to_be_compressed() && view.active.is_some() {
             self.rotation.seal_active();
@@ -239,7 +240,7 @@ impl<S: Shape> Lsm<S> {
         self.jobs.speed.store(if before == 0 { speed } else { (3 * before + speed) / 4 }, Relaxed);
     }
 
-    pub(super) fn measure_pressure(&self) -> Pressure {
+    pub fn measure_pressure(&self) -> Pressure {
         if self.substrate.read_only {
             return Pressure::default();
         }
@@ -258,6 +259,7 @@ impl<S: Shape> Lsm<S> {
             0 => SPEED_GUESS,
             speed => speed,
         };
-        Pressure { overload: (excess - BRAKE_FROM).max(0.0), freed_bytes_per_second: speed as f64 }
+        let overload = (excess - BRAKE_FROM).max(0.0).max(self.space_overload(&view));
+        Pressure { overload, freed_bytes_per_second: speed as f64 }
     }
 }

@@ -312,19 +312,7 @@ impl<S: Shape> Lsm<S> {
         self.want_checkpoint();
         Ok(true)
     }
-
-    /// Asks for a checkpoint if it would free much.
-    pub(super) fn want_checkpoint(&self) {
-        if self.substrate.files.held_bytes() > HELD_BYTES_MAX {
-            self.substrate.checkpoints.want();
-            self.substrate.pool.wake();
-        }
-    }
 }
-
-/// Obsolete files of this many bytes, which only the last checkpoint needs, bring the next one
-/// forward.
-const HELD_BYTES_MAX: u64 = 256 << 20;
 
 /// Tables that were written and are not in use yet. Those that are left when this is dropped are
 /// removed.

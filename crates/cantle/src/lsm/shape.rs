@@ -46,6 +46,8 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// Notes that seeks without a write between them have become many, and that the last one was to the
     /// area of `key` (the first area if that is `None`).
     fn sought(&self, order: &KeyOrder, key: Option<&[u8]>);
+    /// The disk space of the groups.
+    fn space(&self, rules: &Rules) -> Space;
     /// The next change of tables that is due and that running merges admit, if there is one.
     fn pick(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job>;
     /// The merge of logs into the shape.
@@ -112,6 +114,20 @@ pub struct Rules {
     /// All obsolete files with a lower number have gone from the directory. A table with a lower
     /// number that holds nothing, and only says which files it replaces, can go.
     pub settled: u64,
+}
+
+/// The disk space of tables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Space {
+    pub bytes: u64,
+    /// Of these, the bytes that merges would free now, as far as it is known.
+    pub stale_bytes: u64,
+}
+
+impl Space {
+    pub fn live_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.stale_bytes)
+    }
 }
 
 /// A group of tables: a guard of a level.

@@ -320,6 +320,7 @@ impl<'a> Output<'a> {
             current.builder.set_lineage(lineage);
         }
         let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, .. } = current;
+        let stale_bytes = stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes));
         let finished = builder.finish(true);
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.env.files.discard(&file))?;
@@ -329,7 +330,7 @@ impl<'a> Output<'a> {
         let table = Arc::new(TableHandle {
             file,
             user_bytes: meta.user_bytes,
-            stale_bytes: stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes)),
+            stale_bytes,
             large_bytes,
             entries: meta.entries,
             pinned_below: if stale_bytes > 0 { self.pinned_below } else { 0 },

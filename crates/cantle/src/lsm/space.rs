@@ -1,0 +1,66 @@
+//! The bound on the disk space of tables ([`Rules::space_amplification`](super::shape::Rules::space_amplification)).
+//!
+//! Merges free what exceeds it ([`Shape::pick`]), and a checkpoint frees their inputs. If writers make garbage
+//! faster, they are slowed down. Older versions that an open snapshot sees are no garbage: nobody waits for them.
+
+use super::keyspace::Lsm;
+use super::maintain::GENERATIONS;
+use super::shape::{Shape, Space};
+use super::view::View;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Obsolete files of this many bytes, which only the last checkpoint needs, bring the next one forward.
+const HELD_BYTES_MAX: u64 = 256 << 20;
+/// Writers are slowed down if the bound is exceeded by this fraction; merges begin at the bound itself.
+const BRAKE_FROM: f64 = 1.0 / 16.0;
+/// Writers are as slow as merges if it is exceeded by this fraction.
+const FULL: f64 = 1.0 / 4.0;
+
+/// A checkpoint for the bound has to free at least this part of what the bound allows.
+const HELD_FRACTION: f64 = 1.0 / 16.0;
+
+/// Disk space beside its bound.
+struct Bounded {
+    space: Space,
+    allowed_bytes: f64,
+}
+
+impl Bounded {
+    fn overload(&self) -> f64 {
+        let excess = self.space.bytes as f64 / self.allowed_bytes.max(1.0) - 1.0;
+        (excess - BRAKE_FROM).max(0.0) / (FULL - BRAKE_FROM)
+    }
+
+    /// True if obsolete files are what exceeds the bound, and many.
+    fn is_checkpoint_due(&self, held_bytes: u64) -> bool {
+        let held = held_bytes as f64;
+        held >= HELD_FRACTION * self.allowed_bytes && self.space.bytes as f64 + held > self.allowed_bytes
+    }
+}
+
+impl<S: Shape> Lsm<S> {
+    fn bounded(&self, view: &View<S>) -> Bounded {
+        let rules = self.rules();
+        let space = view.shape.space(&rules);
+        // Merges need space for their outputs, so the usual length of level 0 comes in addition.
+        let spare_bytes = GENERATIONS * self.limits().generation_bytes;
+        let allowed_bytes = rules.space_amplification * space.live_bytes() as f64 + spare_bytes as f64;
+        Bounded { space, allowed_bytes }
+    }
+
+    /// 0 while the tables keep their bound, or nearly; 1 if writers must be as slow as merges.
+    pub fn space_overload(&self, view: &View<S>) -> f64 {
+        self.bounded(view).overload()
+    }
+
+    /// Asks for a checkpoint if it would free much, or what exceeds the bound.
+    pub(super) fn want_checkpoint(&self) {
+        let held_bytes = self.env.totals.held_bytes.load(Relaxed);
+        if self.substrate.files.held_bytes() > HELD_BYTES_MAX
+            || (held_bytes > 0 && self.bounded(&self.rotation.view.load()).is_checkpoint_due(held_bytes))
+        {
+            self.substrate.checkpoints.want();
+            self.substrate.pool.wake();
+        }
+    }
+}
