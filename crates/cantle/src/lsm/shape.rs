@@ -120,7 +120,7 @@ pub struct Rules {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
     pub bytes: u64,
-    /// Of these, the bytes that merges would free now, as far as it is known.
+    /// The part of them that merges would free now, as far as it is known.
     pub stale_bytes: u64,
 }
 
