@@ -98,7 +98,6 @@ impl<S: Shape> Lsm<S> {
         if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
-        self.want_checkpoint();
         self.count_idle_ticks();
         if self.is_to_be_compressed() && view.active.is_some() {
             self.rotation.seal_active();
