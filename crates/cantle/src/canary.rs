@@ -130,7 +130,7 @@ canaries! {
     GUARD_WITHOUT_ITS_TABLES "guard-without-its-tables" "a new guard is read without the tables that lie on both of its sides",
     SUNK_NEWEST_FIRST "sunk-newest-first" "the newest table of a guard moves to the next level, below older ones",
     RANGE_DELETES_LEFT "range-deletes-left" "a merge carries no range delete on to a guard that it has no key of",
-    DROPPED_TOO_FAR "dropped-too-far" "a dropped range of a table is recorded one key too far",
+    DROPPED_TOO_FAR "dropped-too-far" "the last dropped range of a table is recorded one key too far",
     LOG_LEFT_OUT "log-left-out" "a merge of logs leaves out one in the middle of the others",
     DELETES_DROPPED_ABOVE "deletes-dropped-above" "a merge of logs drops deletes of keys that deeper tables have",
     LOGS_GONE_EARLY "logs-gone-early" "merged logs leave the view before the tables that replace them are in it",

@@ -95,13 +95,13 @@ impl Narrowing<'_> {
         found.dedup_by(|a, b| std::ptr::eq(*a, *b));
         let new = found.into_iter().filter_map(|range| {
             let span = span_of(order, &range.bounds)?;
-            canary!(DROPPED_TOO_FAR => let span = Span { end: span.end.map(|end| [&end[..], &[0]].concat().into()), ..span });
             // All of its versions are newer than the run.
             Some((span.intersect(order, &self.run.span)?, *range.versions.last()?))
         });
         // Snapshots do not distinguish versions of one class.
         let class = |version: u64| keep.versions.partition_point(|at| *at < version);
         let mut ranges = joined(order, old, new, |a, b| class(a) == class(b));
+        canary!(DROPPED_TOO_FAR => self.lengthen_last(old, &mut ranges));
         for range in &mut ranges {
             range.bytes = self.bytes_of(&range.span)?;
         }
@@ -109,6 +109,18 @@ impl Narrowing<'_> {
         let ranges = longest(ranges);
         let is_same = ranges.len() == old.len() && ranges.iter().zip(old).all(|(a, b)| a.span == b.span);
         Ok((!is_same && !ranges.is_empty()).then_some(ranges))
+    }
+
+    /// The wrong behaviour of a planted bug. No other range follows, so that none overlaps.
+    #[cfg(feature = "canaries")]
+    fn lengthen_last(&self, old: &[DroppedRange], ranges: &mut [DroppedRange]) {
+        let is_new = |last: &&mut DroppedRange| old.iter().all(|old| old.span.end != last.span.end);
+        let Some(last) = ranges.last_mut().filter(is_new) else { return };
+        let end = last.span.end.as_ref().map(|end| [&end[..], &[0]].concat().into());
+        let further = Span { end, ..last.span.clone() };
+        if let Some(within) = further.intersect(&self.env.order, &self.run.span) {
+            last.span = within;
+        }
     }
 
     /// The ranges that have the minimum length. Those of a part that is shorter as a whole are not looked up.
