@@ -111,9 +111,11 @@ impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
         self.pass_back(span)
     }
 
-    /// A seek of a key within a span goes elsewhere: then the hint is in vain.
+    /// A seek of a key within a span goes to one of its ends, by the direction, which is not known here. The
+    /// block of the key would be read in vain.
     fn announce(&mut self, key: &[u8], begin: bool) -> bool {
-        self.inner.announce(key, begin)
+        let is_skipped = self.spans.iter().any(|span| span.contains(&self.order, key));
+        !is_skipped && self.inner.announce(key, begin)
     }
 
     fn next(&mut self) -> Result<()> {
@@ -160,6 +162,12 @@ mod tests {
         at: Option<usize>,
     }
 
+    impl Keys {
+        fn new(keys: impl IntoIterator<Item = u8>) -> Self {
+            Self { keys: keys.into_iter().collect(), at: None }
+        }
+    }
+
     impl EntryCursor for Keys {
         fn seek_to_first(&mut self) -> Result<()> {
             self.at = Some(0);
@@ -179,6 +187,11 @@ mod tests {
         fn seek_before(&mut self, key: &[u8]) -> Result<()> {
             self.at = self.keys.partition_point(|own| &[*own][..] < key).checked_sub(1);
             Ok(())
+        }
+
+        /// Each block must be waited for.
+        fn announce(&mut self, _: &[u8], _: bool) -> bool {
+            true
         }
 
         fn next(&mut self) -> Result<()> {
@@ -233,7 +246,7 @@ mod tests {
             let order = KeyOrder::Bytewise;
             let is_left = |key: &u8| !spans.iter().any(|span| span.contains(&order, &[*key]));
             let left: Vec<u8> = keys.iter().copied().filter(is_left).collect();
-            let source = Keys { keys: keys.into_iter().collect(), at: None };
+            let source = Keys::new(keys);
             let mut cursor = SkippingCursor::new(source, spans.clone().into(), order.clone());
             cursor.seek_to_first().unwrap();
             prop_assert_eq!(walk(&mut cursor, |cursor| cursor.next()), left.clone());
@@ -250,5 +263,14 @@ mod tests {
                 prop_assert_eq!(walk(&mut cursor, |cursor| cursor.prev()), upto);
             }
         }
+    }
+
+    #[test]
+    fn a_seek_that_skips_the_key_announces_no_block() {
+        let key = |number: u8| Some(Bytes::from(vec![number]));
+        let spans = [Span { start: key(3), end: key(5) }, Span { start: key(8), end: None }];
+        let mut cursor = SkippingCursor::new(Keys::new(0..10), spans.into(), KeyOrder::Bytewise);
+        let announced: Vec<u8> = (0..10).filter(|key| cursor.announce(&[*key], true)).collect();
+        assert_eq!(announced, [0, 1, 2, 5, 6, 7]);
     }
 }

@@ -6,6 +6,9 @@
 //! ([`EntryCursor::announce`]), so there is no thread to wait for, and errors are those of the reads
 //! that follow. Reads that nothing announced are timed: they show if this pays.
 //!
+//! An announcement cannot make a result wrong, as no data comes back from it and the seek that follows
+//! places the index and chooses the block by its own key.
+//!
 //! Thread safety: one for all tables of a store, used by any number of threads at once.
 //!
 //! [`EntryCursor::announce`]: crate::types::entry::EntryCursor::announce
