@@ -1,6 +1,8 @@
 //! Merges of two levels of guards at the same time: the claims of `lsm/busy.rs`, which is the library's
 //! own file, beside writers of level 0, merges of guards, moves and gets, in random interleavings. The
 //! guards and the steps of `lsm/merge.rs` and `flsm/shape.rs` are small doubles (`models/merges.rs`).
+//! The second model (`models/dropped.rs`) has range deletes, which the merges note as dropped ranges of
+//! deeper runs, by the library's own file `run/dropped_ranges.rs`.
 //! For each mechanism a test that leaves it out shows that the model would notice.
 #![expect(dead_code, reason = "the modules under test serve a library, not this crate")]
 
@@ -12,6 +14,8 @@ macro_rules! canary {
     };
 }
 
+#[path = "models/dropped.rs"]
+mod dropped;
 #[path = "../src/lsm"]
 mod lsm {
     pub mod busy;
@@ -20,12 +24,25 @@ mod lsm {
 mod merges;
 #[path = "models/planted.rs"]
 mod planted;
+#[path = "../src/run"]
+mod run {
+    pub mod dropped_ranges;
+}
 #[path = "models/schedules.rs"]
 mod schedules;
 mod sync {
+    pub use std::sync::Arc;
+
     pub mod std_lock {
         pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
     }
+}
+
+#[path = "../src/types"]
+mod types {
+    pub mod bounds;
+    pub mod order;
+    pub mod span;
 }
 
 use merges::{Done, Fault, everything};
@@ -87,4 +104,78 @@ fn a_move_out_of_a_guard_that_a_merge_takes_from() {
 #[should_panic(expected = "broken: ")]
 fn a_merge_that_installs_over_the_files_of_its_start() {
     found(Fault::InstallsOverItsStart);
+}
+
+fn sound_dropped(least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
+    let done = Arc::new(dropped::Done::default());
+    let model = {
+        let done = done.clone();
+        move || dropped::everything(dropped::Fault::None, &done)
+    };
+    check(Box::new(model));
+    println!("{done:?}");
+    let moved = [&done.noted, &done.marked, &done.outdated, &done.sunk];
+    let read = [&done.left_out, &done.purged, &done.older_reads];
+    for count in moved.iter().chain(&read) {
+        assert!(count.load(Relaxed) >= least, "the model skips what it is to try");
+    }
+}
+
+#[test]
+fn merges_that_note_dropped_ranges_in_random_schedules() {
+    sound_dropped(SCHEDULES / 20, |model| random(SCHEDULES, model));
+}
+
+#[test]
+fn merges_that_note_dropped_ranges_with_a_few_switches_in_the_worst_places() {
+    sound_dropped(1, |model| few_switches(4, SCHEDULES, model));
+}
+
+/// Found by one scheduler or the other, after some schedules.
+fn found_dropped(fault: dropped::Fault) {
+    random(2 * SCHEDULES, move || dropped::everything(fault, &Arc::default()));
+    few_switches(4, 4 * SCHEDULES, move || dropped::everything(fault, &Arc::default()));
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn dropped_ranges_that_merges_of_one_guard_note_at_the_same_time() {
+    planted::plant("CLAIMS_IGNORED");
+    found_dropped(dropped::Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn dropped_ranges_of_a_run_that_was_replaced_meanwhile() {
+    found_dropped(dropped::Fault::NotesByPlace);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn dropped_ranges_that_are_joined_although_a_snapshot_distinguishes_them() {
+    found_dropped(dropped::Fault::JoinsWhatASnapshotDistinguishes);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn dropped_ranges_whose_entries_go_although_a_snapshot_reads_them() {
+    found_dropped(dropped::Fault::LeavesOutWhatASnapshotReads);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn a_dropped_range_that_goes_further_than_its_delete() {
+    found_dropped(dropped::Fault::DropsTooFar);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn a_range_delete_that_ends_where_older_runs_have_it_noted() {
+    found_dropped(dropped::Fault::EndsTheDelete);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn runs_that_came_meanwhile_and_are_marked_as_dropped() {
+    found_dropped(dropped::Fault::MarksAbove);
 }

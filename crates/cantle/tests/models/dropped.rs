@@ -1,0 +1,603 @@
+//! Range deletes that merges carry down while they note the parts of deeper runs that the deletes cover, as
+//! dropped ranges. Three levels: one guard, then two levels of two guards with half of the keys each. Runs
+//! have entries and range deletes of many versions; snapshots come and go.
+//!
+//! The lists of dropped ranges are those of the library's own file `run/dropped_ranges.rs`. The steps of
+//! `lsm/dropped_ranges.rs` (`Lsm::narrow`), `flsm/dropped.rs` (`drop_covered`, `purge`) and `run/merged.rs`
+//! are small doubles.
+//!
+//! Property: at each version that a snapshot holds, and at the newest one, each key has the value that the
+//! writes up to that version gave it, after each step.
+
+use super::lsm::busy::{Busy, Claim, Claims};
+use super::run::dropped_ranges::{DroppedRange, DroppedRanges, joined, longest};
+use super::types::order::KeyOrder;
+use super::types::span::Span;
+use shuttle::rand::{RngCore, thread_rng};
+use shuttle::sync::{Arc, Mutex, MutexGuard};
+use shuttle::thread::{spawn, yield_now};
+use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// An error of the code around the claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// The ranges of a run that was replaced meanwhile are noted at the one in its place.
+    NotesByPlace,
+    /// Neighbouring ranges are joined although a snapshot sees the entries of one of them.
+    JoinsWhatASnapshotDistinguishes,
+    /// A merge leaves out the entries of dropped ranges that a snapshot needs.
+    LeavesOutWhatASnapshotReads,
+    /// The last range of a run goes one key further than the delete.
+    DropsTooFar,
+    /// The range delete ends where the runs below have it noted.
+    EndsTheDelete,
+    /// Runs that came into the merged guard meanwhile are marked, too.
+    MarksAbove,
+}
+
+/// Numbers of what the model has tried.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Dropped ranges of a part of a run that were installed.
+    pub noted: AtomicUsize,
+    /// Runs that were marked as a whole.
+    pub marked: AtomicUsize,
+    /// Notes of a run that was replaced or changed meanwhile.
+    pub outdated: AtomicUsize,
+    /// Runs with dropped ranges that were noted after they had moved down, or that moved down.
+    pub sunk: AtomicUsize,
+    /// Entries of dropped ranges that merges left out.
+    pub left_out: AtomicUsize,
+    pub purged: AtomicUsize,
+    /// Reads of a snapshot that found an entry within a dropped range.
+    pub older_reads: AtomicUsize,
+}
+
+const KEYS: usize = 4;
+/// One guard of level 1, two of level 2, two of level 3.
+const GUARDS: usize = 5;
+/// Number of versions that are there at the beginning, one in each level.
+const FIRST_WRITES: u64 = 3;
+/// Number of writes while merges run.
+const WRITES: u64 = 4;
+const ORDER: KeyOrder = KeyOrder::Bytewise;
+
+fn level_of(guard: usize) -> usize {
+    1 + guard.div_ceil(2)
+}
+
+fn keys_of(guard: usize) -> Range<usize> {
+    match guard {
+        0 => 0..KEYS,
+        1 | 3 => 0..KEYS / 2,
+        _ => KEYS / 2..KEYS,
+    }
+}
+
+/// The guards that a merge of this guard puts runs into.
+fn below(guard: usize) -> Vec<usize> {
+    match guard {
+        0 => vec![1, 2],
+        1 | 2 => vec![guard + 2],
+        _ => vec![guard],
+    }
+}
+
+fn span(keys: Range<usize>) -> Span {
+    Span { start: Some(vec![keys.start as u8].into()), end: Some(vec![keys.end as u8].into()) }
+}
+
+/// A put or a range delete.
+#[derive(Debug, Clone)]
+struct Write {
+    keys: Range<usize>,
+    deletes: bool,
+}
+
+impl Write {
+    fn any(deletes: bool) -> Self {
+        let draw = |count: usize| thread_rng().next_u64() as usize % count;
+        let start = draw(KEYS);
+        Self { keys: start..start + 1 + draw(KEYS - start), deletes }
+    }
+}
+
+/// Versions, newest first.
+type Versions = Vec<u64>;
+
+#[derive(Debug, Clone, Default)]
+struct Run {
+    file: u64,
+    keys: Range<usize>,
+    puts: [Versions; KEYS],
+    deletes: [Versions; KEYS],
+    /// The version from which on nothing is left of it.
+    dropped: Option<u64>,
+    dropped_ranges: Option<std::sync::Arc<DroppedRanges>>,
+}
+
+/// What a run says about a key at a version.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Found {
+    Put(u64),
+    Deleted(u64),
+}
+
+fn newest(versions: &[u64], at: u64) -> Option<u64> {
+    versions.iter().copied().find(|version| *version <= at)
+}
+
+impl Run {
+    fn of(write: &Write, version: u64, keys: Range<usize>) -> Self {
+        let versions = |key: usize| match write.keys.contains(&key) && keys.contains(&key) {
+            true => vec![version],
+            false => Vec::new(),
+        };
+        let all = std::array::from_fn(versions);
+        let (puts, deletes) =
+            if write.deletes { (Default::default(), all) } else { (all, Default::default()) };
+        Self { file: version, keys, puts, deletes, ..Self::default() }
+    }
+
+    /// `Run::is_visible` and `Run::is_dropped_at`.
+    fn is_dropped_at(&self, key: usize, at: u64) -> bool {
+        let range = self.dropped_ranges.as_ref().and_then(|ranges| ranges.at(&ORDER, &[key as u8]));
+        let by_range = range.map(|range| range.version);
+        self.dropped.into_iter().chain(by_range).any(|version| version <= at)
+    }
+
+    fn find(&self, key: usize, at: u64) -> Option<Found> {
+        if self.is_dropped_at(key, at) {
+            return None;
+        }
+        let (put, deleted) = (newest(&self.puts[key], at), newest(&self.deletes[key], at));
+        match put > deleted {
+            true => put.map(Found::Put),
+            false => deleted.map(Found::Deleted),
+        }
+    }
+}
+
+/// What runs, newest first, have of a key at a version.
+fn find<'a>(runs: impl IntoIterator<Item = &'a Run>, key: usize, at: u64) -> Option<Found> {
+    runs.into_iter().filter(|run| run.keys.contains(&key)).find_map(|run| run.find(key, at))
+}
+
+#[derive(Default)]
+struct State {
+    /// The runs of each guard, newest first.
+    guards: [Vec<Run>; GUARDS],
+    /// The first write has version 1.
+    writes: Vec<Write>,
+    /// The versions of open snapshots, ascending.
+    snapshots: Vec<u64>,
+    files: u64,
+}
+
+impl State {
+    /// The number of the newest write.
+    fn newest(&self) -> u64 {
+        self.writes.len() as u64
+    }
+
+    fn new_file(&mut self) -> u64 {
+        self.files += 1;
+        self.files
+    }
+
+    fn expected(&self, key: usize, at: u64) -> Option<u64> {
+        let writes = self
+            .writes
+            .iter()
+            .zip(1..)
+            .filter(|(write, version)| *version <= at && write.keys.contains(&key));
+        writes.last().and_then(|(write, version)| (!write.deletes).then_some(version))
+    }
+
+    fn check_at(&self, at: u64, done: &Done) {
+        for key in 0..KEYS {
+            let found = match find(self.guards.iter().flatten(), key, at) {
+                Some(Found::Put(version)) => Some(version),
+                _ => None,
+            };
+            let expected = self.expected(key, at);
+            assert_eq!(found, expected, "broken: key {key} at {at} in {:#?}", self.guards);
+            let of_range = |run: &Run| {
+                run.is_dropped_at(key, u64::MAX) && matches!(run.find(key, at), Some(Found::Put(_)))
+            };
+            done.older_reads.fetch_add(
+                usize::from(found.is_some() && self.guards.iter().flatten().any(of_range)),
+                Relaxed,
+            );
+        }
+    }
+
+    /// Gets at each version that somebody may read at.
+    fn check(&self, done: &Done) {
+        for &at in self.snapshots.iter().chain([&self.newest()]) {
+            self.check_at(at, done);
+        }
+    }
+}
+
+/// The versions of deletes of a key that a merge carries on (`run/carried.rs`).
+fn carried(versions: &[u64], keep: &[u64]) -> Versions {
+    let mut kept: Versions = versions.first().copied().into_iter().collect();
+    kept.extend(keep.iter().rev().filter_map(|&at| newest(versions, at)));
+    kept.dedup();
+    kept
+}
+
+/// The ranges of keys whose deletes are the same, with their versions.
+fn deleted(deletes: &[Versions; KEYS], keys: Range<usize>) -> Vec<(Range<usize>, &Versions)> {
+    let mut ranges: Vec<(Range<usize>, &Versions)> = Vec::new();
+    for key in keys.filter(|key| !deletes[*key].is_empty()) {
+        match ranges.last_mut() {
+            Some((range, versions)) if range.end == key && **versions == deletes[key] => range.end += 1,
+            _ => ranges.push((key..key + 1, &deletes[key])),
+        }
+    }
+    ranges
+}
+
+/// A run as a merge found it, with its dropped ranges after the merge.
+struct Narrowed {
+    file: u64,
+    /// Its guard, and the number of older runs there.
+    place: (usize, usize),
+    before: Option<std::sync::Arc<DroppedRanges>>,
+    after: Option<std::sync::Arc<DroppedRanges>>,
+}
+
+/// A merge of the runs of some guards into others.
+struct Planned {
+    /// The guards, and the number of runs of each that are taken, from the oldest on.
+    taken: Vec<(usize, usize)>,
+    into: Vec<usize>,
+    runs: Vec<Run>,
+    /// True if nothing older is left below.
+    is_bottom: bool,
+    /// The guards at the start.
+    start: [Vec<Run>; GUARDS],
+}
+
+struct Store {
+    claims: Claims,
+    state: Mutex<State>,
+    fault: Fault,
+    done: std::sync::Arc<Done>,
+}
+
+impl Store {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn write(&self, write: Write) {
+        let claim = Claim { from: Vec::new(), into: vec![0], logs: true };
+        let mut busy = self.claims.lock();
+        while !busy.admits(&claim) {
+            self.claims.wait(busy);
+            busy = self.claims.lock();
+        }
+        let claimed = self.claims.claim(busy, claim);
+        yield_now();
+        let busy = self.claims.lock();
+        let mut state = self.state();
+        let (version, file) = (state.newest() + 1, state.new_file());
+        state.guards[0].insert(0, Run { file, ..Run::of(&write, version, 0..KEYS) });
+        state.writes.push(write);
+        state.check(&self.done);
+        drop((state, busy));
+        drop(claimed);
+    }
+
+    /// The merge of all runs of a guard into those below it, or within the last level.
+    fn plan(&self, guard: usize) -> Option<Planned> {
+        let start = self.state().guards.clone();
+        let (runs, into) = (start[guard].clone(), below(guard));
+        let is_bottom = into == [guard];
+        let is_due = if is_bottom { runs.len() > 1 } else { !runs.is_empty() };
+        is_due.then(|| Planned { taken: vec![(guard, runs.len())], into, runs, is_bottom, start })
+    }
+
+    /// The merge of everything in a guard of the second level and the one below it.
+    fn plan_sort(&self, guard: usize) -> Option<Planned> {
+        let start = self.state().guards.clone();
+        let taken = vec![(guard, start[guard].len()), (guard + 2, start[guard + 2].len())];
+        let runs: Vec<Run> = start[guard].iter().chain(&start[guard + 2]).cloned().collect();
+        (runs.len() > 1).then(|| Planned { taken, into: vec![guard + 2], runs, is_bottom: true, start })
+    }
+
+    fn merge(&self, plan: impl Fn() -> Option<Planned>) {
+        let busy = self.claims.lock();
+        let Some(planned) = plan() else { return };
+        let from = planned.taken.iter().map(|(guard, _)| *guard as u64).collect();
+        let into = planned.into.iter().map(|&guard| guard as u64).collect();
+        let claim = Claim { from, into, logs: false };
+        if !busy.admits(&claim) {
+            return;
+        }
+        let claimed = self.claims.claim(busy, claim);
+        // As `Lsm::merge` does: a snapshot that is opened later needs only the newest versions.
+        let keep = self.state().snapshots.clone();
+        let mut output = self.merged(&planned, &keep);
+        let narrowed = self.narrow(&planned, &output, &keep);
+        if self.fault == Fault::EndsTheDelete {
+            for key in 0..KEYS {
+                let has = |ranges: &DroppedRanges| ranges.at(&ORDER, &[key as u8]).is_some();
+                if narrowed.iter().any(|narrowed| narrowed.after.as_deref().is_some_and(has)) {
+                    output.deletes[key].clear();
+                }
+            }
+        }
+        yield_now();
+        let busy = self.claims.lock();
+        self.install(&planned, &output, &narrowed);
+        drop(busy);
+        drop(claimed);
+    }
+
+    /// The entries that are kept, and the range deletes that are carried on.
+    fn merged(&self, planned: &Planned, keep: &[u64]) -> Run {
+        let mut output = Run { keys: 0..KEYS, ..Run::default() };
+        let runs = &planned.runs;
+        let is_left_out = |run: &Run, key: usize| {
+            let needed = keep.iter().any(|at| !run.is_dropped_at(key, *at));
+            let leaves_out = !needed || self.fault == Fault::LeavesOutWhatASnapshotReads;
+            leaves_out && run.is_dropped_at(key, u64::MAX)
+        };
+        for key in 0..KEYS {
+            let taken = || runs.iter().filter(|run| !is_left_out(run, key));
+            let left_out = runs.iter().filter(|run| is_left_out(run, key) && !run.puts[key].is_empty());
+            self.done.left_out.fetch_add(left_out.count(), Relaxed);
+            // An entry of an older snapshot stays deleted for newer ones.
+            for at in std::iter::once(u64::MAX).chain(keep.iter().rev().copied()) {
+                match find(taken(), key, at) {
+                    Some(Found::Put(version)) => output.puts[key].push(version),
+                    Some(Found::Deleted(version)) => output.deletes[key].push(version),
+                    None => {}
+                }
+            }
+            output.puts[key].dedup();
+            output.deletes[key].dedup();
+            if planned.is_bottom && output.puts[key].is_empty() {
+                output.deletes[key].clear();
+            }
+            if !planned.is_bottom {
+                let mut versions: Versions = runs.iter().flat_map(|run| run.deletes[key].clone()).collect();
+                versions.sort_by(|a, b| b.cmp(a));
+                output.deletes[key] = carried(&versions, keep);
+            }
+        }
+        output
+    }
+
+    /// `Lsm::narrow`: from the files of the start, without a claim of theirs.
+    fn narrow(&self, planned: &Planned, output: &Run, keep: &[u64]) -> Vec<Narrowed> {
+        if planned.is_bottom {
+            return Vec::new();
+        }
+        let level = planned.into.iter().map(|&guard| level_of(guard)).min().unwrap_or(0);
+        let class = |version: u64| keep.partition_point(|at| *at < version);
+        let is_alike = |a, b| class(a) == class(b) || self.fault == Fault::JoinsWhatASnapshotDistinguishes;
+        let mut narrowed = Vec::new();
+        for guard in (0..GUARDS).filter(|&guard| level_of(guard) >= level) {
+            let runs = &planned.start[guard];
+            for (place, run) in runs.iter().enumerate() {
+                let is_input = planned.runs.iter().any(|input| input.file == run.file);
+                let within = deleted(&output.deletes, run.keys.clone());
+                if is_input || run.dropped.is_some() || within.is_empty() {
+                    continue;
+                }
+                let old = run.dropped_ranges.as_ref().map_or(&[][..], |ranges| ranges.list());
+                // All of its versions are newer than the run.
+                let new = within
+                    .iter()
+                    .filter_map(|(keys, versions)| Some((span(keys.clone()), *versions.last()?)));
+                let mut ranges = joined(&ORDER, old, new, is_alike);
+                for range in &mut ranges {
+                    range.bytes = 1;
+                }
+                if let (Fault::DropsTooFar, Some(last)) = (self.fault, ranges.last_mut()) {
+                    let end = last.span.end.as_ref().map_or(KEYS, |end| usize::from(end[0]) + 1);
+                    last.span.end = span(0..end.min(run.keys.end)).end;
+                }
+                let ranges: Vec<DroppedRange> = longest(ranges);
+                let is_same =
+                    ranges.len() == old.len() && ranges.iter().zip(old).all(|(a, b)| a.span == b.span);
+                if !is_same {
+                    narrowed.push(Narrowed {
+                        file: run.file,
+                        place: (guard, runs.len() - 1 - place),
+                        before: run.dropped_ranges.clone(),
+                        after: DroppedRanges::new(ranges),
+                    });
+                }
+            }
+        }
+        narrowed
+    }
+
+    /// `Changing::apply_piece`, with `drop_covered`.
+    fn install(&self, planned: &Planned, output: &Run, narrowed: &[Narrowed]) {
+        let mut state = self.state();
+        for &(guard, count) in &planned.taken {
+            let left = state.guards[guard].len().checked_sub(count);
+            assert!(left.is_some(), "broken: runs of guard {guard} are gone");
+            state.guards[guard].truncate(left.unwrap_or(0));
+        }
+        let into = planned.into.iter().map(|&guard| level_of(guard)).min();
+        let level = if self.fault == Fault::MarksAbove { into.map(|level| level - 1) } else { into };
+        let mut installed = 0;
+        for guard in (0..GUARDS).filter(|&guard| !planned.is_bottom && Some(level_of(guard)) >= level) {
+            let count = state.guards[guard].len();
+            for (place, run) in state.guards[guard].iter_mut().enumerate() {
+                let is_of = |narrowed: &&Narrowed| match self.fault {
+                    Fault::NotesByPlace => narrowed.place == (guard, count - 1 - place),
+                    _ => narrowed.file == run.file && narrowed.before == run.dropped_ranges,
+                };
+                let found = narrowed.iter().find(is_of);
+                installed += usize::from(found.is_some());
+                self.mark(run, output, found);
+                let has_moved = found.is_some_and(|narrowed| narrowed.place.0 != guard);
+                self.done.sunk.fetch_add(usize::from(has_moved), Relaxed);
+            }
+        }
+        self.done.outdated.fetch_add(narrowed.len().saturating_sub(installed), Relaxed);
+        for &guard in &planned.into {
+            let (keys, file) = (keys_of(guard), state.new_file());
+            let part = |all: &[Versions; KEYS]| {
+                std::array::from_fn(|key| if keys.contains(&key) { all[key].clone() } else { Vec::new() })
+            };
+            let (puts, deletes) = (part(&output.puts), part(&output.deletes));
+            let run = Run { file, keys, puts, deletes, ..Run::default() };
+            if run.puts.iter().chain(&run.deletes).any(|versions| !versions.is_empty()) {
+                state.guards[guard].insert(0, run);
+            }
+        }
+        state.check(&self.done);
+    }
+
+    /// Marks an older run as a whole, or notes its dropped ranges.
+    fn mark(&self, run: &mut Run, output: &Run, narrowed: Option<&Narrowed>) {
+        if run.dropped.is_some() {
+            return;
+        }
+        let covering = deleted(&output.deletes, 0..KEYS);
+        let covering =
+            covering.into_iter().find(|(keys, _)| keys.start <= run.keys.start && run.keys.end <= keys.end);
+        if let Some(oldest) = covering.and_then(|(_, versions)| versions.last()) {
+            (run.dropped, run.dropped_ranges) = (Some(*oldest), None);
+            self.done.marked.fetch_add(1, Relaxed);
+            return;
+        }
+        let Some(narrowed) = narrowed else { return };
+        let whole = span(run.keys.clone());
+        let ranges = narrowed.after.clone();
+        let are_within = ranges.as_ref().is_none_or(|ranges| ranges.are_within(&ORDER, &whole));
+        assert!(are_within, "broken: {ranges:?} of {run:?}");
+        let only = ranges.as_ref().filter(|ranges| ranges.list().len() == 1);
+        run.dropped = only.and_then(|ranges| ranges.covers_from(&ORDER, &whole));
+        run.dropped_ranges = ranges.filter(|_| run.dropped.is_none());
+        let count = if run.dropped.is_some() { &self.done.marked } else { &self.done.noted };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// Moves the oldest run of a guard of the second level down.
+    fn sink(&self, guard: usize) {
+        let busy = self.claims.lock();
+        if busy.is_taken_from(guard as u64) || busy.is_put_into(guard as u64 + 2) {
+            return;
+        }
+        let mut state = self.state();
+        if let Some(run) = state.guards[guard].pop() {
+            self.done.sunk.fetch_add(usize::from(run.dropped_ranges.is_some()), Relaxed);
+            state.guards[guard + 2].insert(0, run);
+        }
+        state.check(&self.done);
+    }
+
+    /// Removes the runs of a guard of which nobody sees anything.
+    fn purge(&self, guard: usize) {
+        let busy: MutexGuard<'_, Busy> = self.claims.lock();
+        let mut state = self.state();
+        let oldest = state.snapshots.first().copied().unwrap_or(state.newest());
+        let is_gone = |run: &Run| {
+            let by_parts = run.dropped_ranges.as_ref();
+            let by_parts = by_parts.and_then(|ranges| ranges.covers_from(&ORDER, &span(run.keys.clone())));
+            run.dropped.or(by_parts).is_some_and(|version| version <= oldest)
+        };
+        if busy.is_free(guard as u64) {
+            let before = state.guards[guard].len();
+            state.guards[guard].retain(|run| !is_gone(run));
+            self.done.purged.fetch_add(before - state.guards[guard].len(), Relaxed);
+        }
+        state.check(&self.done);
+    }
+
+    fn open_snapshot(&self) -> u64 {
+        let mut state = self.state();
+        let at = state.newest();
+        state.snapshots.push(at);
+        at
+    }
+
+    fn read_and_close(&self, at: u64) {
+        let mut state = self.state();
+        state.check_at(at, &self.done);
+        let place = state.snapshots.iter().position(|open| *open == at);
+        place.map(|place| state.snapshots.remove(place));
+    }
+}
+
+/// Snapshots that are open at the same time, beside those of the writer.
+fn snapshots(store: &Store) {
+    let first = store.open_snapshot();
+    yield_now();
+    let second = store.open_snapshot();
+    yield_now();
+    store.read_and_close(first);
+    let third = store.open_snapshot();
+    store.read_and_close(second);
+    yield_now();
+    store.read_and_close(third);
+}
+
+/// Writes, merges of all levels, moves, removals and snapshots at the same time.
+pub fn everything(fault: Fault, done: &std::sync::Arc<Done>) {
+    // One write in each level: puts at the bottom, and any in between.
+    let writes: Vec<Write> = (1..=FIRST_WRITES)
+        .map(|version| match version {
+            1 => Write { keys: 0..KEYS, deletes: false },
+            version => Write::any(version == FIRST_WRITES),
+        })
+        .collect();
+    let mut state = State { files: FIRST_WRITES + GUARDS as u64, ..State::default() };
+    for guard in 0..GUARDS {
+        let version = FIRST_WRITES + 1 - level_of(guard) as u64;
+        let run = Run::of(&writes[version as usize - 1], version, keys_of(guard));
+        state.guards[guard].push(Run { file: guard as u64 + 1, ..run });
+    }
+    state.writes = writes;
+    state.snapshots = vec![FIRST_WRITES - 1];
+    state.check(done);
+    let store =
+        Arc::new(Store { claims: Claims::default(), state: Mutex::new(state), fault, done: done.clone() });
+    let run = |act: fn(&Store)| {
+        let store = store.clone();
+        spawn(move || act(&store))
+    };
+    let threads = [
+        run(|store| {
+            let write = |number: u64| store.write(Write::any(number % 2 == 1));
+            write(0);
+            let between = store.open_snapshot();
+            write(1);
+            store.read_and_close(FIRST_WRITES - 1);
+            (2..WRITES).for_each(write);
+            store.read_and_close(between);
+        }),
+        run(|store| [0, 1, 0, 2, 0].into_iter().for_each(|guard| store.merge(|| store.plan(guard)))),
+        run(|store| {
+            [3, 1, 2, 4, 3].into_iter().for_each(|guard| {
+                store.merge(|| store.plan(guard));
+                store.purge(guard.max(3));
+            });
+        }),
+        run(|store| [1, 2].into_iter().for_each(|guard| store.merge(|| store.plan_sort(guard)))),
+        run(|store| [1, 2].into_iter().for_each(|guard| store.sink(guard))),
+        run(|store| [4, 3, 2, 1].into_iter().for_each(|guard| store.purge(guard))),
+        run(snapshots),
+    ];
+    for thread in threads {
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+    store.claims.wait_for_all();
+    store.state().check(done);
+}
