@@ -119,7 +119,7 @@ struct Run {
     dropped_ranges: Option<std::sync::Arc<DroppedRanges>>,
 }
 
-/// What a run says about a key at a version.
+/// The newest word of a run about a key, up to a version.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Found {
     Put(u64),
@@ -161,7 +161,7 @@ impl Run {
     }
 }
 
-/// What runs, newest first, have of a key at a version.
+/// The newest word of some runs, which are given newest first, about a key, up to a version.
 fn find<'a>(runs: impl IntoIterator<Item = &'a Run>, key: usize, at: u64) -> Option<Found> {
     runs.into_iter().filter(|run| run.keys.contains(&key)).find_map(|run| run.find(key, at))
 }
