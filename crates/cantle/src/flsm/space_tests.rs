@@ -3,6 +3,7 @@
 use super::tests::{all, key, lsm_of, open_with, scattered, value};
 use crate::layout::options::FlsmOptions;
 use crate::lsm::shape::Shape;
+use crate::lsm::space::HELD_BYTES_MIN;
 use crate::vfs::MemVfs;
 use crate::{Db, KeyspaceOptions};
 use std::thread;
@@ -36,7 +37,7 @@ fn garbage_slows_writers_down_until_it_is_freed() {
     lsm.without_merges_for_test(|| {
         overwrite(&db, 0);
         assert_eq!(overload(&db), 0.0);
-        (1..5).for_each(|round| overwrite(&db, round));
+        (1..6).for_each(|round| overwrite(&db, round));
         assert!(overload(&db) > 1.0, "{:?}", lsm.view().shape.space(&lsm.rules()));
         assert!(lsm.measure_pressure().overload >= overload(&db));
         lsm.settle_for_test().unwrap();
@@ -44,7 +45,7 @@ fn garbage_slows_writers_down_until_it_is_freed() {
     assert_eq!(overload(&db), 0.0);
     // The inputs of the merges go with a checkpoint. Its time has not come for an hour.
     let held_bytes = || db.stats().keyspaces[0].held_bytes;
-    let is_freed = || held_bytes() <= PAIRS * 150;
+    let is_freed = || held_bytes() < HELD_BYTES_MIN;
     for _ in 0..3000 {
         if is_freed() {
             break;

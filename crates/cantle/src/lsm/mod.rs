@@ -60,7 +60,7 @@ mod progress;
 mod rotate;
 mod rotation;
 pub mod shape;
-mod space;
+pub mod space;
 pub mod state;
 mod stats;
 mod straight_seeks;

@@ -15,9 +15,9 @@ const HELD_BYTES_MAX: u64 = 256 << 20;
 const BRAKE_FROM: f64 = 1.0 / 16.0;
 /// Writers are as slow as merges if it is exceeded by this fraction.
 const FULL: f64 = 1.0 / 4.0;
-
-/// A checkpoint for the bound has to free at least this part of what the bound allows.
+/// A checkpoint for the bound has to free at least this part of what the bound allows, and this many bytes.
 const HELD_FRACTION: f64 = 1.0 / 16.0;
+pub const HELD_BYTES_MIN: u64 = 8 << 20;
 
 /// Disk space beside its bound.
 struct Bounded {
@@ -34,7 +34,9 @@ impl Bounded {
     /// True if obsolete files are what exceeds the bound, and many.
     fn is_checkpoint_due(&self, held_bytes: u64) -> bool {
         let held = held_bytes as f64;
-        held >= HELD_FRACTION * self.allowed_bytes && self.space.bytes as f64 + held > self.allowed_bytes
+        held_bytes >= HELD_BYTES_MIN
+            && held >= HELD_FRACTION * self.allowed_bytes
+            && self.space.bytes as f64 + held > self.allowed_bytes
     }
 }
 
@@ -57,7 +59,7 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn want_checkpoint(&self) {
         let held_bytes = self.env.totals.held_bytes.load(Relaxed);
         if self.substrate.files.held_bytes() > HELD_BYTES_MAX
-            || (held_bytes > 0 && self.bounded(&self.rotation.view.load()).is_checkpoint_due(held_bytes))
+            || self.bounded(&self.rotation.view.load()).is_checkpoint_due(held_bytes)
         {
             self.substrate.checkpoints.want();
             self.substrate.pool.wake();
