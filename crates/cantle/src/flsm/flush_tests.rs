@@ -1,6 +1,6 @@
 //! Generations that are flushed to tables of level 0.
 
-use super::tests::{Model, all, lsm_of, open_with, stats, write_and_compare};
+use super::tests::{Model, all, lsm_of, open_with, overwrite_in_threads, stats, write_and_compare};
 use crate::format::header::FileKind;
 use crate::layout::options::FlsmOptions;
 use crate::run::run::Run;
@@ -400,21 +400,7 @@ fn backups_and_checkpoints_have_flushed_generations() {
 fn threads_that_write_while_generations_are_flushed_lose_nothing() {
     let disk = MemVfs::new();
     let db = flushing(&disk);
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let db = &db;
-            scope.spawn(move || {
-                for step in 0..1500 {
-                    let key = key(thread * 1000 + step % 250);
-                    db.put(key, step.to_be_bytes()).unwrap();
-                    assert_eq!(db.get(key).unwrap().as_deref(), Some(&step.to_be_bytes()[..]));
-                }
-            });
-        }
-        for _ in 0..50 {
-            lsm_of(&db).seal_for_test().unwrap();
-        }
-    });
+    overwrite_in_threads(&db, key, || (0..50).for_each(|_| lsm_of(&db).seal_for_test().unwrap()));
     lsm_of(&db).settle_for_test().unwrap();
     assert!(stats(&db).generations_flushed > 10, "{:?}", stats(&db));
     assert_eq!(db.range(..).count(), 1000);

@@ -275,13 +275,10 @@ fn a_keyspace_without_writes_has_no_file() {
     assert_eq!(lsm_of(&db).view().level0.len(), 1);
 }
 
-#[test]
-fn threads_that_write_while_generations_change_lose_nothing() {
-    let disk = MemVfs::new();
-    let db = open(&disk);
+/// Four threads overwrite keys of their own, and read what they have written. Something else happens meanwhile.
+pub(super) fn overwrite_in_threads<K: AsRef<[u8]>>(db: &Db, key: fn(u64) -> K, meanwhile: impl FnOnce()) {
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
-            let db = &db;
             scope.spawn(move || {
                 for step in 0..1500 {
                     let key = key(thread * 1000 + step % 250);
@@ -290,7 +287,15 @@ fn threads_that_write_while_generations_change_lose_nothing() {
                 }
             });
         }
+        meanwhile();
     });
+}
+
+#[test]
+fn threads_that_write_while_generations_change_lose_nothing() {
+    let disk = MemVfs::new();
+    let db = open(&disk);
+    overwrite_in_threads(&db, key, || {});
     lsm_of(&db).settle_for_test().unwrap();
     assert!(stats(&db).generations_sealed > 10, "{:?}", stats(&db));
     assert_eq!(db.range(..).count(), 1000);

@@ -101,6 +101,7 @@ pub fn clip(order: &KeyOrder, ranges: &[DeletedRange], span: &Span) -> Vec<Delet
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::bounds::bound_for_test as bound;
     use crate::types::span::contains;
     use proptest::prelude::*;
     use std::ops::Bound;
@@ -144,14 +145,6 @@ mod tests {
             .collect();
         assert_eq!(carry(&KeyOrder::Bytewise, &deletes, &Keep::default()).len(), 1);
         assert_eq!(carry(&KeyOrder::Bytewise, &deletes, &Keep::new(vec![4000])).len(), 2);
-    }
-
-    fn bound(key: u8, kind: u8) -> Bound<Vec<u8>> {
-        match kind {
-            0 => Bound::Unbounded,
-            1 => Bound::Included(vec![key]),
-            _ => Bound::Excluded(vec![key]),
-        }
     }
 
     proptest! {

@@ -134,17 +134,8 @@ impl DeletedStretches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::bounds::Bounds;
+    use crate::types::bounds::{Bounds, bound_for_test as bound};
     use proptest::prelude::*;
-    use std::ops::Bound;
-
-    fn bound(key: u8, kind: u8) -> Bound<Vec<u8>> {
-        match kind {
-            0 => Bound::Unbounded,
-            1 => Bound::Included(vec![key]),
-            _ => Bound::Excluded(vec![key]),
-        }
-    }
 
     proptest! {
         #[test]

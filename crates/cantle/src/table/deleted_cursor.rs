@@ -1,11 +1,11 @@
 //! Finds the range deletes of a table for the keys of a scan, one after the other.
 //!
 //! A scan asks for keys that stand near each other, so the ranges around the last one are tried first. A short
-//! scan reads the blocks of range deletes that its keys lie in, and no others: a table of a million range deletes
-//! has some 20 MB of them. A scan that goes from a block to the one behind it reads those that follow, too.
+//! scan reads the blocks of range deletes that its keys lie in, and no others: a table may have tens of megabytes
+//! of them. A scan that goes from a block to the one behind it reads those that follow, too.
 
 use super::frame::Handle;
-use super::range_reads::{Piece, place_of};
+use super::range_reads::Piece;
 use super::ranges::{DELETES, INDEX, RangeBlock};
 use super::reader::Table;
 use crate::format::codec::Malformed;
@@ -78,9 +78,7 @@ impl DeletedCursor {
             Some(index) => index,
             none => none.insert(table.ranges(place.index, INDEX)?),
         };
-        let in_index = |malformed| table.corruption(place.index, malformed);
-        let Some(part) = index.find(&table.order, key).map_err(in_index)? else { return Ok(None) };
-        let handle = place_of(place, &part).map_err(in_index)?;
+        let Some(handle) = table.ranges_near(place, index, key)? else { return Ok(None) };
         let block = match handle.offset == self.read_to {
             true => table.ranges_ahead(&mut self.ahead, handle, place.index.offset)?,
             false => table.ranges(handle, DELETES)?,

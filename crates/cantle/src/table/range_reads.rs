@@ -14,7 +14,7 @@ use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Maximum number of bytes that are read at once: a table of a million range deletes has some 20 MB of them.
+/// Maximum number of bytes that are read at once: a table may have tens of megabytes of range deletes.
 const AHEAD_BYTES: u64 = 128 << 10;
 
 /// The part of the file that was read last.
@@ -48,14 +48,24 @@ impl Table {
     /// It deletes the entries of older tables, and those of this table with lower versions.
     pub(crate) fn deleted_at(&self, key: &[u8], at: u64, alive: &dyn Fn(u64) -> bool) -> Result<Option<u64>> {
         let Some(place) = self.footer.ranges else { return Ok(None) };
-        let in_index = |malformed| self.corruption(place.index, malformed);
         let index = self.ranges(place.index, INDEX)?;
-        let Some(found) = index.find(&self.order, key).map_err(in_index)? else { return Ok(None) };
-        let handle = place_of(place, &found).map_err(in_index)?;
+        let Some(handle) = self.ranges_near(place, &index, key)? else { return Ok(None) };
         let in_block = |malformed| self.corruption(handle, malformed);
         let block = self.ranges(handle, DELETES)?;
         let Some(found) = block.find(&self.order, key).map_err(in_block)? else { return Ok(None) };
         self.newest_of(&found, at, alive).map_err(in_block)
+    }
+
+    /// The place of the block whose ranges begin before the key and end behind it.
+    pub(super) fn ranges_near(
+        &self,
+        place: RangesPlace,
+        index: &RangeBlock,
+        key: &[u8],
+    ) -> Result<Option<Handle>> {
+        let found =
+            index.find(&self.order, key).and_then(|found| found.map(|it| place_of(place, &it)).transpose());
+        found.map_err(|malformed| self.corruption(place.index, malformed))
     }
 
     /// The newest delete of the range at or below version `at`, whose version satisfies `alive`.

@@ -77,6 +77,16 @@ impl Bounds {
     }
 }
 
+/// No bound (kind 0), or one that includes the key (1) or excludes it (2).
+#[cfg(test)]
+pub(crate) fn bound_for_test(key: u8, kind: u8) -> Bound<Vec<u8>> {
+    match kind {
+        0 => Bound::Unbounded,
+        1 => Bound::Included(vec![key]),
+        _ => Bound::Excluded(vec![key]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

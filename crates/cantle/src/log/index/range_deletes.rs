@@ -2,8 +2,8 @@
 //!
 //! They lie in runs, each in the order of the deletes' starts, as the runs of a log-structured merge tree do: a
 //! delete that comes in is a run of one, and runs that are not longer than what comes in are merged with it.
-//! So of `n` deletes there are at most `log2(n)` runs, and each delete was merged as often. Readers keep the
-//! runs that they have, and the next delete copies a pointer for each run only.
+//! Thus `n` deletes are in at most `log2(n)` runs, and each delete was merged as often. Readers keep the runs
+//! that they have, and the next delete copies a pointer for each run only.
 
 use crate::log::op::range_delete::RangeTombstone;
 use crate::sync::Arc;
@@ -122,20 +122,12 @@ fn compare(order: &KeyOrder) -> impl Fn(&Arc<RangeTombstone>, &Arc<RangeTombston
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::bounds::Bounds;
+    use crate::types::bounds::{Bounds, bound_for_test as bound};
     use crate::types::order::{Comparator, KeyOrder};
     use proptest::prelude::*;
     use std::cmp::Ordering;
     use std::ops::Bound;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-    fn bound(key: u8, kind: u8) -> Bound<Vec<u8>> {
-        match kind {
-            0 => Bound::Unbounded,
-            1 => Bound::Included(vec![key]),
-            _ => Bound::Excluded(vec![key]),
-        }
-    }
 
     fn offsets<'a>(deletes: impl IntoIterator<Item = &'a RangeTombstone>) -> Vec<u64> {
         let mut offsets: Vec<_> = deletes.into_iter().map(|delete| delete.offset).collect();
