@@ -136,7 +136,7 @@ impl Block {
         let suffix_bytes = length(varint(&mut rest)?);
         let version = varint(&mut rest)?;
         let value_bytes = length(varint(&mut rest)?);
-        let kind = Kind::from_u8((head & ((1 << KIND_BITS) - 1)) as u8)
+        let kind = Kind::in_table((head & ((1 << KIND_BITS) - 1)) as u8)
             .ok_or(Malformed("an entry is of unknown kind"))?;
         let shared = length(head >> KIND_BITS);
         if shared > KEY_BYTES_MAX || suffix_bytes > KEY_BYTES_MAX - shared {

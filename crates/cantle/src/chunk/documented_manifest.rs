@@ -39,6 +39,7 @@ fn the_documented_manifest_is_what_is_written() {
         share_bytes: Some(126),
         dropped: None,
         dropped_ranges: None,
+        referred: Vec::new(),
     };
     let split = ChunkEdit::Replace {
         removed: vec![1],

@@ -54,7 +54,11 @@ impl ChunkRecord {
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let mut record = Self { id: decoder.number()?, start: optional_key(decoder)?, files: Vec::new() };
         for _ in 0..decoder.varint()? {
-            record.files.push(FileRecord::decode(decoder)?);
+            let file = FileRecord::decode(decoder)?;
+            if !file.referred.is_empty() {
+                return Err(Malformed("refers to values in logs, as no table of this layout does"));
+            }
+            record.files.push(file);
         }
         Ok(record)
     }

@@ -113,9 +113,11 @@ impl Opener<'_> {
         let Self { context, segments, outlived, files } = self;
         let substrate = &context.substrate;
         files.entry(record.file).or_insert_with(|| match record.kind {
-            FileKind::Table => {
-                Source::Table(Arc::new(record.adopt_table(&substrate.files, context.keyspace)))
-            }
+            FileKind::Table => Source::Table(Arc::new(record.adopt_table(
+                &substrate.files,
+                context.keyspace,
+                Box::default(),
+            ))),
             _ => {
                 let log = (record.file, record.epoch);
                 Source::Log(substrate.adopt_log(&context.log, log, segments, *outlived))

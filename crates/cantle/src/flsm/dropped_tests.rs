@@ -9,6 +9,7 @@ use crate::read_ahead::BytesRead;
 use crate::run::dropped_ranges::{DroppedRange, DroppedRanges, RANGES_MAX};
 use crate::run::merged::Merged;
 use crate::run::record::FileRecord;
+use crate::run::referred::Copying;
 use crate::run::run::Run;
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -234,7 +235,7 @@ fn a_merge_reads_nothing_of_a_dropped_range_that_no_snapshot_needs() {
         let (bytes, stack) = (table.bytes(), RunStack { files: vec![table.clone()] });
         let read_with = |snapshots: &[u64]| {
             let read = BytesRead::default();
-            let mut merged = Merged::needed(&lsm.env, &stack, &read, snapshots).unwrap();
+            let mut merged = Merged::needed(&lsm.env, &stack, (&read, Copying::ALL), snapshots).unwrap();
             merged.cursor.seek_to_first().unwrap();
             let mut entries = 0;
             while merged.cursor.entry().is_some() {

@@ -35,6 +35,10 @@ const FRAGMENT_FRACTION: u64 = 16;
 /// their records are short beside the data. It is a smaller part of guards that are short themselves.
 const DROPPED_RANGE_BYTES: u64 = 1 << 20;
 const DROPPED_RANGE_FRACTION: u64 = 16;
+/// A value is long, and stays in its log, if its record is longer than this in bytes: reading it apart from its
+/// key costs little beside its length. It is a smaller part of guards that are short themselves.
+const LONGEST_INLINE: u64 = 64 << 10;
+const LONGEST_INLINE_FRACTION: u64 = 16;
 const GENERATION_BYTES_MIN: u64 = 1 << 20;
 /// Two generations are the most that an opening after a kill may have to load: 32 MiB.
 const GENERATION_BYTES_MAX: u64 = 16 << 20;
@@ -73,6 +77,7 @@ impl Named for Levels {
             table_bytes: own.guard_bytes,
             fragment_bytes: FRAGMENT_BYTES.min(own.guard_bytes / FRAGMENT_FRACTION),
             dropped_range_bytes: DROPPED_RANGE_BYTES.min(own.guard_bytes / DROPPED_RANGE_FRACTION),
+            longest_inline: LONGEST_INLINE.min(own.guard_bytes / LONGEST_INLINE_FRACTION) as u32,
             runs_max: own.max_sstables_per_guard.map_or(RUNS_MOST, |tables| tables as usize),
             log_is_level_0: own.log_is_level_0,
             is_tuned: own.max_sstables_per_guard.is_none(),
@@ -98,6 +103,10 @@ impl Named for Levels {
         limits.sort_unstable();
         let (dropped_ranges, dropped_range_bytes) = lsm.dropped_ranges();
         let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
+        let (referred_logs, referred_bytes) = lsm.referred_logs();
+        let runs = lsm.env.counters.peek();
+        let [values_referred, values_copied] =
+            runs.map_or([0; 2], |runs| [&runs.values_referred, &runs.values_copied].map(Counter::get));
         let level0_logs = view.level0.iter().filter_map(Run::log).count();
         stats.of_layout = LayoutStats::Flsm(FlsmStats {
             generation_bytes: lsm.generation_bytes(),
@@ -121,6 +130,10 @@ impl Named for Levels {
             ranges_dropped: of(|counters| &counters.ranges_dropped),
             dropped_ranges,
             dropped_range_bytes,
+            referred_logs,
+            referred_bytes,
+            values_referred,
+            values_copied,
             seeks: of(|counters| &counters.seeks),
             seek_runs: of(|counters| &counters.seek_runs),
             by_level: lsm.level_stats(),

@@ -9,7 +9,7 @@
 use super::tally::Tally;
 use crate::lsm::hashed::Chosen;
 use crate::lsm::middle::{Division, Half};
-use crate::lsm::shape::{Change, Stretch, depth};
+use crate::lsm::shape::{Change, Rules, Stretch, depth};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
@@ -147,14 +147,26 @@ impl Guard {
         self.runs.iter().map(Run::unclaimed_bytes).sum()
     }
 
-    /// Bytes of its files, those included that nobody claims any more.
-    pub fn held_bytes(&self) -> u64 {
-        self.bytes() + self.unclaimed_bytes()
+    /// Bytes of its files, and of the values in logs that they refer to.
+    fn claimed_bytes(&self) -> u64 {
+        self.bytes() + self.runs.iter().map(Run::referred_bytes).sum::<u64>()
     }
 
-    /// Those of them that merges would free.
+    /// The same with the bytes that nobody claims any more.
+    pub fn held_bytes(&self) -> u64 {
+        self.claimed_bytes() + self.unclaimed_bytes()
+    }
+
+    /// Those of them that are garbage.
     pub fn freeable_bytes(&self, oldest_snapshot: u64) -> u64 {
-        self.stale_bytes(oldest_snapshot).min(self.bytes()) + self.unclaimed_bytes()
+        self.stale_bytes(oldest_snapshot).min(self.claimed_bytes()) + self.unclaimed_bytes()
+    }
+
+    /// The part of the garbage that a merge of the guard makes away with: it copies the values of sparse logs.
+    pub fn gain_bytes(&self, rules: &Rules) -> u64 {
+        let sparse = rules.sparse_part();
+        let unclaimed: u64 = self.runs.iter().map(|run| run.freeable_unclaimed_bytes(sparse)).sum();
+        self.stale_bytes(rules.oldest_snapshot).min(self.claimed_bytes()) + unclaimed
     }
 
     /// Bytes of replaced values, and of dropped ranges, that a merge of the guard would free.

@@ -239,12 +239,10 @@ impl Levels {
     /// level has the garbage that it hides itself. Garbage of the levels above is freed on its way down.
     fn free_space(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let space = self.space(rules);
-        if space.bytes as f64 <= rules.space_amplification * space.live_bytes() as f64 {
+        if !space.exceeds(rules.space_amplification) {
             return None;
         }
-        let gain = |guard: &Guard| {
-            guard.freeable_bytes(rules.oldest_snapshot) as f64 / guard.held_bytes().max(1) as f64
-        };
+        let gain = |guard: &Guard| guard.gain_bytes(rules) as f64 / guard.held_bytes().max(1) as f64;
         let best = |level: &Level| {
             let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= GAIN_MIN).cloned().collect();
             gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));

@@ -22,6 +22,7 @@ pub const RULES: Rules = Rules {
     table_bytes: 100,
     fragment_bytes: 0,
     dropped_range_bytes: 1 << 20,
+    longest_inline: u32::MAX,
     runs_max: 3,
     is_tuned: false,
     level0_bytes: 20,
@@ -77,7 +78,7 @@ pub fn levels(text: &str) -> Levels {
     }
     let mut run = |record: &FileRecord, area: &Span| {
         let run = Run {
-            source: Source::Table(Arc::new(record.adopt_table(files, 1))),
+            source: Source::Table(Arc::new(record.adopt_table(files, 1, Box::default()))),
             span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
             dropped: None,
             dropped_ranges: None,

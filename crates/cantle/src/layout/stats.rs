@@ -257,6 +257,14 @@ pub struct FlsmStats {
     pub dropped_ranges: u64,
     /// Estimated bytes of these parts on disk. A merge of the table frees them.
     pub dropped_range_bytes: u64,
+    /// Number of logs that tables refer to for long values.
+    pub referred_logs: u64,
+    /// Bytes of these values, with their keys, of `log_bytes`. The rest of these logs is in `unclaimed_bytes`.
+    pub referred_bytes: u64,
+    /// Number of long values that merges met and left in their logs, since opening.
+    pub values_referred: u64,
+    /// Number of long values that merges copied to a table because little of their log was left, since opening.
+    pub values_copied: u64,
     /// Number of seeks by ranges and cursors since opening: one at the first pair, and one for each
     /// further stretch between two guards that they walk into.
     pub seeks: u64,

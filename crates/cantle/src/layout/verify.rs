@@ -6,10 +6,14 @@ use crate::log::op::record::{LogRecord, may_begin};
 use crate::log::segment::Segment;
 use crate::records::RecordFile;
 use crate::run::env::RunEnv;
+use crate::run::referred::ReferredLogs;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::table::{Table, TableHandle};
+use crate::types::entry::{EntryCursor, Kind};
 use crate::types::error::{Error, Result};
+use bytes::Bytes;
+use std::collections::BTreeMap;
 
 /// Reads and checks the file of a run, and adds the findings to `report`.
 pub fn verify(env: &RunEnv, run: &Run, report: &mut Report) {
@@ -28,10 +32,63 @@ pub fn verify(env: &RunEnv, run: &Run, report: &mut Report) {
     }
 }
 
-fn verify_table(env: &RunEnv, handle: &TableHandle, damaged: &mut dyn FnMut(Error)) -> Result<u64> {
+fn verify_table(env: &RunEnv, handle: &Arc<TableHandle>, damaged: &mut dyn FnMut(Error)) -> Result<u64> {
     // From the file, not through a table that is open already.
     let (path, name) = (handle.file.path.clone(), (env.files.store, handle.file.id));
-    Table::open(handle.file.handle()?, path, name, env.order.clone(), env.cache.clone())?.verify(damaged)
+    let table = Table::open(handle.file.handle()?, path, name, env.order.clone(), env.cache.clone())?;
+    let entries = table.verify(damaged)?;
+    if !handle.referred.is_empty() {
+        verify_referred(env, handle, &Arc::new(table), damaged)?;
+    }
+    Ok(entries)
+}
+
+/// Reads the values in logs that a table refers to.
+fn verify_referred(
+    env: &RunEnv,
+    handle: &Arc<TableHandle>,
+    table: &Arc<Table>,
+    damaged: &mut dyn FnMut(Error),
+) -> Result<()> {
+    let mut logs = ReferredLogs::default();
+    logs.add_table(handle);
+    let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut entries = table.cursor_without_cache();
+    let mut step = entries.seek_to_first();
+    loop {
+        match step {
+            Ok(()) => {}
+            // It was reported before.
+            Err(error) if error.is_corruption() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let Some(entry) = entries.entry() else { break };
+        if entry.kind == Kind::PutApart {
+            let key = Bytes::copy_from_slice(entry.key);
+            let value = entries.value()?;
+            if let Ok((reference, log)) = logs.resolve(&value) {
+                *bytes.entry(log.id).or_default() += u64::from(reference.len);
+            }
+            match logs.read(env, &key, &value) {
+                Ok(_) => {}
+                Err(error) if error.is_corruption() => damaged(error),
+                Err(error) => return Err(error),
+            }
+        }
+        step = entries.next();
+    }
+    for referred in &handle.referred {
+        let found = bytes.get(&referred.log.id).copied().unwrap_or(0);
+        if found != referred.bytes {
+            let what = format!(
+                "the table refers to {found} bytes of {}, and the manifest says {}",
+                referred.log.path.display(),
+                referred.bytes
+            );
+            damaged(Error::corruption(&handle.file.path, 0, what));
+        }
+    }
+    Ok(())
 }
 
 /// Reads a log from end to end, then through its index.

@@ -24,7 +24,6 @@ use super::view::View;
 use crate::filter::monkey::LOG_BITS;
 use crate::log::index::operations::Operations;
 use crate::log::shared::SharedLog;
-use crate::manifest;
 use crate::mvcc::Keep;
 use crate::read_ahead::BytesRead;
 use crate::run::record::FileRecord;
@@ -101,11 +100,13 @@ impl<S: Shape> Lsm<S> {
         let stack = RunStack { files: vec![run.clone()] };
         let lineage = self.lineage_of(&piece, &stack)?;
         // A closing waits for it, as it does for an index.
-        let pass = Pass { keep: &keep, read: &BytesRead::default(), trigger: Trigger::Asked };
+        let (read, copying) = (&BytesRead::default(), self.copying(&view));
+        let pass = Pass { keep: &keep, read, copying, trigger: Trigger::Asked };
         let outcome = self.merge_piece((&view, &piece), (&stack, &lineage), pass, &mut grant);
         let outcome = outcome.map_err(|error| substrate.checked(error))?;
         drop(grant);
-        let mut written = Written { lsm: self, pieces: vec![outcome] };
+        let mut written = Written { lsm: self, pieces: Vec::new(), logs: Vec::new() };
+        written.add(outcome, &stack).map_err(|error| substrate.sync_failed(error))?;
         substrate.reserve.with(|| self.install_flushed(&run, &mut written))
     }
 
@@ -129,7 +130,7 @@ impl<S: Shape> Lsm<S> {
         // A comparator that has failed may have sorted them in any way.
         self.env.order.check()?;
         let payload = Edit::Flush { log: Some(log.file().id), tables: records }.encode();
-        self.substrate.manifest.append(&[manifest::Edit::Layout { keyspace: self.env.keyspace, payload }])?;
+        self.substrate.manifest.append(&written.edits(payload))?;
         written.pieces.clear();
         tables.iter().for_each(|table| table.retain(&self.env.totals));
         let bytes = tables.iter().map(Run::bytes).sum();

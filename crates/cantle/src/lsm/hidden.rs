@@ -28,7 +28,7 @@ impl Sample {
     /// Counts the versions of a key; true if it is to be looked up.
     pub fn takes(&mut self, kept: &[KeptEntry]) -> bool {
         self.keys += 1;
-        self.bytes += kept.iter().map(KeptEntry::bytes).sum::<u64>();
+        self.bytes += kept.iter().map(KeptEntry::whole_bytes).sum::<u64>();
         self.bytes >= STEP_BYTES || self.keys >= STEP_KEYS
     }
 

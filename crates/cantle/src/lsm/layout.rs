@@ -63,7 +63,7 @@ impl<S: Named> Layout for Lsm<S> {
         let limits = S::limits(&settings, self.substrate.budget.total_bytes);
         self.straight_seeks.set_limit(limits.rules.seek_compaction);
         self.limits.store(limits);
-        self.env.options.store(run_options(settings.compression));
+        self.env.options.store(run_options(settings.compression, &limits.rules));
     }
 
     fn stats(&self) -> KeyspaceStats {
@@ -82,6 +82,11 @@ impl<S: Named> Layout for Lsm<S> {
         for run in view.level0.iter().chain(view.tables()) {
             if seen.insert(run.file().id) {
                 verify(&self.env, run, report);
+            }
+            // Their values are read with the tables.
+            for log in run.referred().iter().map(|referred| &referred.log).filter(|log| seen.insert(log.id)) {
+                report.files += 1;
+                report.bytes += log.bytes();
             }
         }
     }

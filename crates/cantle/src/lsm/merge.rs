@@ -14,7 +14,7 @@ use super::state::Edit;
 use super::view::View;
 use crate::layout::stats::RunningMerge;
 use crate::log::shared::SharedLog;
-use crate::manifest;
+use crate::manifest::{self, SegmentEdit};
 use crate::mvcc::Keep;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
@@ -155,7 +155,7 @@ impl<S: Shape> Lsm<S> {
 
     /// Makes a change that moves no data.
     fn rearrange(&self, busy: &mut Busy, planned: &Planned) -> Result<bool> {
-        let mut written = Written { lsm: self, pieces: Vec::new() };
+        let mut written = Written { lsm: self, pieces: Vec::new(), logs: Vec::new() };
         let is_done = self.substrate.reserve.with(|| self.install(busy, planned, &mut written))?;
         if is_done {
             let moves = planned.job.moves.iter();
@@ -180,7 +180,9 @@ impl<S: Shape> Lsm<S> {
         // it takes space as it needs it.
         let (is_asked, output_bytes) = (trigger == Trigger::Asked, bytes + bytes / 8);
         let mut grant = substrate.reserve.grant(if is_asked { 0 } else { output_bytes }, is_asked)?;
-        let mut written = Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()) };
+        let mut written =
+            Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()), logs: Vec::new() };
+        let copying = self.copying(view);
         let progress =
             self.jobs.running.register(RunningMerge { is_asked, bytes, ..self.levels_of(view, planned) });
         let mut reached = 0;
@@ -194,13 +196,13 @@ impl<S: Shape> Lsm<S> {
             let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
             let stack = RunStack { files };
             let lineage = self.lineage_of(piece, &stack)?;
-            let pass = Pass { keep: &keep, read: progress.read(), trigger };
+            let pass = Pass { keep: &keep, read: progress.read(), copying, trigger };
             let outcome = self.merge_piece((view, piece), (&stack, &lineage), pass, &mut grant);
             let outcome = outcome.map_err(|error| substrate.checked(error))?;
             reached += stack.files.iter().map(Run::bytes).sum::<u64>();
             progress.reached(reached);
             left_out.add(piece, &stack, &lineage, &outcome)?;
-            written.pieces.push(outcome);
+            written.add(outcome, &stack).map_err(|error| substrate.sync_failed(error))?;
         }
         if let Some(outcome) = written.pieces.last_mut() {
             left_out.place(outcome, &mut grant).map_err(|error| substrate.checked(error))?;
@@ -288,8 +290,8 @@ impl<S: Shape> Lsm<S> {
         self.note_dropped(&written.pieces);
         let (added, new): (Vec<_>, Vec<_>) = change.added.into_iter().unzip();
         let payload = Edit::Merge { logs: merged, removed, added }.encode();
-        let edit = manifest::Edit::Layout { keyspace: self.env.keyspace, payload };
-        canary!(MERGE_UNTOLD_OF_LEVELS else self.substrate.manifest.append(&[edit]))?;
+        let edits = written.edits(payload);
+        canary!(MERGE_UNTOLD_OF_LEVELS else self.substrate.manifest.append(&edits))?;
         written.pieces.clear();
         // The next opening removes their files, which nothing names any more.
         if let Some(voids) = self.jobs.void_logs.peek() {
@@ -319,6 +321,33 @@ impl<S: Shape> Lsm<S> {
 pub(super) struct Written<'a, S: Shape> {
     pub lsm: &'a Lsm<S>,
     pub pieces: Vec<Outcome>,
+    /// The state of the logs that were merged and whose long values tables refer to.
+    pub logs: Vec<SegmentEdit>,
+}
+
+impl<S: Shape> Written<'_, S> {
+    /// Adds what a merge of these runs wrote. Logs to which tables refer now are made durable before the edit
+    /// that names these tables: a checkpoint knows no log that was merged.
+    pub fn add(&mut self, outcome: Outcome, stack: &RunStack) -> Result<()> {
+        let tables = outcome.placed.iter().map(|placed| &placed.output.table);
+        let referred: HashSet<u64> =
+            tables.flat_map(|table| &table.referred).map(|referred| referred.log.id).collect();
+        self.pieces.push(outcome);
+        for log in stack.logs().filter(|log| referred.contains(&log.file.id)) {
+            canary!(REFERRED_LOG_UNSYNCED => continue);
+            if self.logs.iter().all(|synced| synced.file != log.file.id) {
+                self.logs.push(log.sync()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The edits that put it in its place: the change of the layout, and the lengths of logs, by which backups
+    /// copy them.
+    pub fn edits(&self, payload: Vec<u8>) -> Vec<manifest::Edit> {
+        let layout = manifest::Edit::Layout { keyspace: self.lsm.env.keyspace, payload };
+        self.logs.iter().copied().map(manifest::Edit::Segment).chain([layout]).collect()
+    }
 }
 
 impl<S: Shape> Drop for Written<'_, S> {

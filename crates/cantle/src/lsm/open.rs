@@ -3,10 +3,11 @@
 use super::generation::Generation;
 use super::keyspace::{Jobs, Limits, Lsm};
 use super::rotation::Rotation;
-use super::shape::Shape;
+use super::shape::{Rules, Shape};
 use super::state::{GroupRecord, Level0, State};
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
+use crate::files::StoreFile;
 use crate::filter::monkey::LOG_BITS;
 use crate::format::header::FileKind;
 use crate::layout::factory::OpenKeyspace;
@@ -14,16 +15,17 @@ use crate::log::env::LogOptions;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::shared::SharedLog;
 use crate::run::env::{RunEnv, RunOptions};
-use crate::run::record::FileRecord;
+use crate::run::record::{FileRecord, ReferredRecord};
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
+use crate::table::Referred;
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
 use crossbeam_utils::atomic::AtomicCell;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Maximum length in bytes of a log that a merge reads into memory at once.
 const AT_ONCE_BYTES: u64 = 32 << 20;
@@ -33,8 +35,9 @@ const KEYSPACE_BYTES: u64 = 2_000;
 const CUT_PREFIX_BYTES: usize = 64;
 
 /// The settings of runs.
-pub fn run_options(compression: Compression) -> RunOptions {
-    RunOptions { compression, at_once_bytes: AT_ONCE_BYTES, cut_prefix_bytes: CUT_PREFIX_BYTES }
+pub fn run_options(compression: Compression, rules: &Rules) -> RunOptions {
+    let (at_once_bytes, cut_prefix_bytes) = (AT_ONCE_BYTES, CUT_PREFIX_BYTES);
+    RunOptions { compression, at_once_bytes, cut_prefix_bytes, longest_inline: rules.longest_inline }
 }
 
 impl<S: Shape> Lsm<S> {
@@ -56,7 +59,7 @@ impl<S: Shape> Lsm<S> {
         let env = Arc::new(RunEnv {
             log: Arc::new(substrate.log_env(id, order.clone(), options)),
             tables: substrate.tables.clone(),
-            options: AtomicCell::new(run_options(settings.compression)),
+            options: AtomicCell::new(run_options(settings.compression, &limits.rules)),
             counters: OnUse::default(),
         });
         let is_counted = |log: &(u64, u64)| substrate.is_log_counted(*log, segments, outlived);
@@ -65,15 +68,47 @@ impl<S: Shape> Lsm<S> {
             group.files.retain(|file| file.kind == FileKind::Table || is_counted(&(file.file, file.epoch)));
             group
         };
-        // A file that several groups share is one object.
+        // A file that several groups share is one object. Logs come first: tables may refer to one of which
+        // another group has a part.
         let mut files: HashMap<u64, Source> = HashMap::new();
+        let groups: Vec<GroupRecord> = groups.into_values().map(counted).collect();
+        let records =
+            || groups.iter().flat_map(|group| &group.files).chain(level0.iter().filter_map(Level0::table));
+        for log in records().filter(|record| record.kind == FileKind::Log) {
+            let adopt = || substrate.adopt_log(&env.log, (log.file, log.epoch), segments, outlived);
+            files.entry(log.file).or_insert_with(|| Source::Log(adopt()));
+        }
+        let tables: HashSet<u64> =
+            records().filter(|record| record.kind == FileKind::Table).map(|table| table.file).collect();
+        let level0_logs = level0.iter().filter(|file| file.table().is_none()).map(Level0::file);
+        let logs: HashSet<u64> = level0_logs.collect();
+        let mut referred = records().flat_map(|record| &record.referred);
+        if referred.any(|log| tables.contains(&log.file) || logs.contains(&log.file)) {
+            return Err(corrupt("a table refers to values in a file of another use"));
+        }
+        let file_of = |(id, source): (&u64, &Source)| match source {
+            Source::Log(segment) => Some((*id, segment.file.clone())),
+            Source::Table(_) => None,
+        };
+        let logs_in_groups: HashMap<u64, Arc<StoreFile>> = files.iter().filter_map(file_of).collect();
+        let mut referred_logs: HashMap<u64, Arc<StoreFile>> = HashMap::new();
         let mut run = |record: &FileRecord, area: &Span| {
             let adopt = || match record.kind {
                 FileKind::Log => {
                     let log = (record.file, record.epoch);
                     Source::Log(substrate.adopt_log(&env.log, log, segments, outlived))
                 }
-                _ => Source::Table(Arc::new(record.adopt_table(&substrate.files, id))),
+                _ => {
+                    let mut log = |&ReferredRecord { file, epoch, file_bytes, .. }: &ReferredRecord| {
+                        let adopt = || substrate.files.adopt(FileKind::Log, file, id, epoch, file_bytes);
+                        let of_group = logs_in_groups.get(&file).cloned();
+                        of_group.unwrap_or_else(|| referred_logs.entry(file).or_insert_with(adopt).clone())
+                    };
+                    let referred = record.referred.iter();
+                    let referred = referred.map(|record| Referred { log: log(record), bytes: record.bytes });
+                    let referred = referred.collect();
+                    Source::Table(Arc::new(record.adopt_table(&substrate.files, id, referred)))
+                }
             };
             Run {
                 source: files.entry(record.file).or_insert_with(adopt).clone(),
@@ -83,7 +118,7 @@ impl<S: Shape> Lsm<S> {
                 share_bytes: record.share_bytes,
             }
         };
-        let shape = S::open(&order, groups.into_values().map(counted).collect(), &mut run);
+        let shape = S::open(&order, groups, &mut run);
         order.check()?;
         let shape = shape.map_err(corrupt)?;
         let (mut runs, mut void) = (Vec::with_capacity(level0.len()), Vec::new());

@@ -12,13 +12,14 @@ use crate::mvcc::Keep;
 use crate::read_ahead::BytesRead;
 use crate::run::carried::clip;
 use crate::run::merged::Merged;
+use crate::run::referred::{Copying, ReferredLogs};
 use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::Run;
 use crate::run::stack::RunStack;
 use crate::run::writer::{KeptEntry, Output};
 use crate::substrate::Grant;
+use crate::sync::Arc;
 use crate::table::{DeletedRange, Lineage};
-use crate::types::entry::Kind;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
@@ -48,6 +49,8 @@ struct Writing<'a, S: Shape> {
     versions: (u64, u64),
     /// The range deletes that are carried on.
     deleted: Vec<DeletedRange>,
+    /// The logs that values stand in.
+    logs: Arc<ReferredLogs>,
     /// Bits per key of the output's filters.
     filter_bits: u32,
     lineage: Lineage,
@@ -59,6 +62,8 @@ pub(super) struct Pass<'a> {
     pub keep: &'a Keep,
     /// Counts the bytes that are read.
     pub read: &'a BytesRead,
+    /// The long values that stay in their logs.
+    pub copying: Copying,
     pub trigger: Trigger,
 }
 
@@ -85,7 +90,7 @@ impl<S: Shape> Entries<'_, S> {
             self.lsm.check_wanted(self.trigger)?;
             let kept = keep_versions(env, &mut self.merged, &key, self.keep, u64::MAX, self.bottom)?;
             if let Some(newest) = kept.first() {
-                if self.met.is_on() && newest.kind == Kind::Put {
+                if self.met.is_on() && newest.kind.is_put() {
                     self.met.meet(&newest.key);
                 }
                 return Ok(Some(kept));
@@ -101,11 +106,11 @@ impl<S: Shape> Lsm<S> {
         &self,
         (view, piece): (&View<S>, &Piece),
         (stack, lineage): (&RunStack, &Lineage),
-        Pass { keep, read, trigger }: Pass<'_>,
+        Pass { keep, read, copying, trigger }: Pass<'_>,
         grant: &mut Grant<'_>,
     ) -> Result<Outcome> {
         let env = &self.env;
-        let mut merged = Merged::needed(env, stack, read, &keep.versions)?;
+        let mut merged = Merged::needed(env, stack, (read, copying), &keep.versions)?;
         let deleted = match piece.bottom {
             Bottom::Deeper => merged.carried(keep),
             // Nothing is left that they could cover.
@@ -116,9 +121,10 @@ impl<S: Shape> Lsm<S> {
             piece,
             versions: (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1)),
             deleted,
+            logs: merged.referred_logs(),
             filter_bits: filter_bits(&env.order, view, piece, stack),
             lineage: lineage.clone(),
-            written: Written { lsm: self, pieces: vec![Outcome::default()] },
+            written: Written { lsm: self, pieces: vec![Outcome::default()], logs: Vec::new() },
         };
         let (target_bytes, starts) = match &piece.cuts {
             Cuts::Near(bytes) => (*bytes, &[][..]),
@@ -217,6 +223,7 @@ impl<'a, S: Shape> Writing<'a, S> {
         let lsm: &'a Lsm<S> = self.written.lsm;
         Output::new(&lsm.env, self.versions, target_bytes, grant)
             .with_filter_bits(self.filter_bits)
+            .with_logs(self.logs.clone())
             .with_deleted(self.deleted_within(groups.clone()))
             .with_lineage(self.lineage_within(groups))
     }

@@ -89,6 +89,8 @@ pub struct Rules {
     pub fragment_bytes: u64,
     /// A range of a run that a range delete covers is noted as dropped if it has this length in bytes.
     pub dropped_range_bytes: u64,
+    /// Values stay in their log if their record is longer, in bytes.
+    pub longest_inline: u32,
     /// Number of runs of a group beyond which some of them are merged; the most that any group may have
     /// if they are tuned.
     pub runs_max: usize,
@@ -127,6 +129,19 @@ pub struct Space {
 impl Space {
     pub fn live_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.stale_bytes)
+    }
+
+    /// True if there are more than this many bytes for each live one.
+    pub fn exceeds(&self, amplification: f64) -> bool {
+        self.bytes as f64 > amplification * self.live_bytes() as f64
+    }
+}
+
+impl Rules {
+    /// The part of a log with long values that may be garbage while the space bound is exceeded: half of what the
+    /// bound allows, so other logs have more.
+    pub fn sparse_part(&self) -> f64 {
+        (1.0 - 1.0 / self.space_amplification.max(1.0)) / 2.0
     }
 }
 

@@ -7,7 +7,9 @@ use super::keyspace::Lsm;
 use super::maintain::GENERATIONS;
 use super::shape::{Shape, Space};
 use super::view::View;
+use crate::run::referred::Copying;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::types::compression::Compression;
 
 /// Obsolete files of this many bytes, which only the last checkpoint needs, bring the next one forward.
 const HELD_BYTES_MAX: u64 = 256 << 20;
@@ -18,6 +20,9 @@ const FULL: f64 = 1.0 / 4.0;
 /// A checkpoint for the bound has to free at least this part of what the bound allows, and this many bytes.
 const HELD_FRACTION: f64 = 1.0 / 16.0;
 pub const HELD_BYTES_MIN: u64 = 8 << 20;
+
+/// Merges copy the values of a log of which more than this part is garbage, while the bound is kept.
+const SPARSE_PART: f64 = 0.5;
 
 /// Disk space beside its bound.
 struct Bounded {
@@ -53,6 +58,17 @@ impl<S: Shape> Lsm<S> {
     /// 0 while the tables keep their bound, or nearly; 1 if writers must be as slow as merges.
     pub fn space_overload(&self, view: &View<S>) -> f64 {
         self.bounded(view).overload()
+    }
+
+    /// The long values that a merge leaves in their logs. If the bound is exceeded it copies earlier.
+    pub fn copying(&self, view: &View<S>) -> Copying {
+        if self.env.options().compression != Compression::None {
+            return Copying::ALL;
+        }
+        let rules = self.rules();
+        let rest = rules.sparse_part();
+        let is_exceeded = view.shape.space(&rules).exceeds(rules.space_amplification);
+        Copying { rest, sparse: if is_exceeded { rest } else { rest.max(SPARSE_PART) } }
     }
 
     /// Asks for a checkpoint if it would free much, or what exceeds the bound.

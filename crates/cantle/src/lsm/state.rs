@@ -8,7 +8,7 @@ use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A change of the files of a keyspace.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,14 @@ impl Level0 {
         match self {
             Self::Log { file, .. } => *file,
             Self::Table(table) => table.file,
+        }
+    }
+
+    /// The table, if it is one.
+    pub fn table(&self) -> Option<&FileRecord> {
+        match self {
+            Self::Log { .. } => None,
+            Self::Table(table) => Some(table),
         }
     }
 
@@ -283,8 +291,16 @@ impl LayoutState for State {
         for (kind, file, epoch) in self.level0.iter().map(Level0::named) {
             visit(kind, file, epoch);
         }
-        for file in self.groups.values().flat_map(|group| &group.files) {
+        let in_groups = || self.groups.values().flat_map(|group| &group.files);
+        for file in in_groups() {
             visit(file.kind, file.file, file.epoch);
+        }
+        // Logs that many tables refer to come once.
+        let referred =
+            in_groups().chain(self.level0.iter().filter_map(Level0::table)).flat_map(|file| &file.referred);
+        canary!(REFERRED_LOG_UNNAMED => return);
+        for (file, epoch) in referred.map(|log| (log.file, log.epoch)).collect::<BTreeSet<_>>() {
+            visit(FileKind::Log, file, epoch);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::counter::Counter;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 impl<S: Shape> Lsm<S> {
     /// The counters and sizes that all layouts have.
@@ -128,6 +128,14 @@ impl<S: Shape> Lsm<S> {
         ranges.fold((0, 0), |(count, bytes), ranges| {
             (count + ranges.list().len() as u64, bytes + ranges.bytes())
         })
+    }
+
+    /// The number of logs that tables refer to for values, and the bytes of these.
+    pub fn referred_logs(&self) -> (u64, u64) {
+        let view = self.rotation.view.load_full();
+        let runs = || view.level0.iter().chain(view.tables());
+        let logs: HashSet<u64> = runs().flat_map(Run::referred).map(|referred| referred.log.id).collect();
+        (logs.len() as u64, runs().map(Run::referred_bytes).sum())
     }
 
     /// Maximum number of merges that ran at the same time.

@@ -14,6 +14,7 @@
 
 mod file;
 mod frame;
+mod reference;
 mod salvage;
 mod scan;
 mod search;
@@ -22,5 +23,6 @@ mod tests;
 
 pub use file::{RecordFile, record_head, record_payload};
 pub use frame::{HEAD_BYTES_MAX, encode_record, record_bytes, record_bytes_max};
+pub use reference::{Reference, user_bytes};
 pub use salvage::{Salvage, Salvaged};
 pub use search::valid_extent;

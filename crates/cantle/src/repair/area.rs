@@ -7,11 +7,13 @@ use super::sorter::{Entry, Sorter};
 use super::standing::{Age, Standing};
 use super::survey::LogFragment;
 use super::torn_log::TornLog;
+use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::format::limits::KEY_BYTES_MAX;
 use crate::log::salvage::{Extent, LogFound, salvage_log};
 use crate::mvcc::Recovery;
-use crate::records::RecordFile;
+use crate::records::{RecordFile, Reference};
+use crate::run::referred::value_of;
 use crate::sync::Arc;
 use crate::table::{DeletedRange, TableLoss, TableSalvage};
 use crate::types::bounds::Bounds;
@@ -159,9 +161,11 @@ impl Reader<'_> {
                     recovery: (self.rules.recovery.first_version, self.rules.recovery.table.clone()),
                     read_bytes: self.read_bytes.clone(),
                     file,
+                    log: RefCell::default(),
                 },
                 walk: None,
                 parked: None,
+                content: None,
             };
             if !sorted {
                 table.reading.order = KeyOrder::Bytewise;
@@ -264,8 +268,10 @@ impl Reader<'_> {
                 && self.rules.recovery.is_alive(entry.version)
             {
                 let newness = table.newness(entry.key, entry.version);
-                let (key, kind) = (Bytes::copy_from_slice(entry.key), entry.kind);
-                sorter.push(Entry { key, newness, kind, value: walk.value() })?;
+                let key = Bytes::copy_from_slice(entry.key);
+                if let Some((kind, value)) = table.content(&walk) {
+                    sorter.push(Entry { key, newness, kind, value })?;
+                }
             }
             table.report(walk.take_losses());
         }
@@ -298,9 +304,44 @@ struct TableReading {
     recovery: (u64, crate::mvcc::RecoveryTable),
     read_bytes: Rc<Cell<u64>>,
     file: AreaFile,
+    /// The log that the last value stood in, with its length.
+    log: RefCell<Option<(RecordFile, u64)>>,
 }
 
 impl TableReading {
+    /// The kind and the value of the entry under the walk. `None` if it refers to a value that is lost, which
+    /// the findings say then.
+    fn content(&self, walk: &TableSalvage) -> Option<(Kind, Bytes)> {
+        let entry = walk.entry()?;
+        if entry.kind != Kind::PutApart {
+            return Some((entry.kind, walk.value()));
+        }
+        match self.read_referred(entry.key, &walk.value()) {
+            Ok(value) => Some((Kind::Put, value)),
+            Err(error) => {
+                let only = || Bound::Included(entry.key.to_vec());
+                self.findings.borrow_mut().lost(error, &self.name, (only(), only()));
+                None
+            }
+        }
+    }
+
+    fn read_referred(&self, key: &[u8], value: &[u8]) -> Result<Bytes> {
+        let AreaFile { path, header, .. } = &self.file;
+        let reference = Reference::decode(value)
+            .map_err(|what| Error::corruption(path, 0, format!("an entry {}", what.0)))?;
+        let mut log = self.log.borrow_mut();
+        if log.as_ref().is_none_or(|(records, _)| records.header.file != reference.file) {
+            let path = path.with_file_name(file_name(FileKind::Log, reference.file));
+            let file =
+                self.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, &path, e))?;
+            let bytes = file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))?;
+            let header = FileHeader { kind: FileKind::Log, file: reference.file, base_version: 0, ..*header };
+            *log = Some((RecordFile { file, path, header }, bytes));
+        }
+        log.as_ref().map_or(Ok(Bytes::new()), |(records, bytes)| value_of(records, *bytes, &reference, key))
+    }
+
     /// `None` if it cannot be read at all; then the findings say so.
     fn open(&self) -> Result<Option<TableSalvage>> {
         let AreaFile { path, header, span, .. } = &self.file;
@@ -406,6 +447,8 @@ struct TableSource {
     reading: TableReading,
     walk: Option<TableSalvage>,
     parked: Option<(Vec<u8>, Newness, Kind)>,
+    /// The kind and the value of the entry under the walk.
+    content: Option<(Kind, Bytes)>,
 }
 
 impl TableSource {
@@ -419,7 +462,7 @@ impl TableSource {
 
     fn park(&mut self) {
         let head = self.head().map(|(key, newness, kind)| (key.to_vec(), newness, kind));
-        (self.parked, self.walk) = (head, None);
+        (self.parked, self.walk, self.content) = (head, None, None);
     }
 
     fn unpark(&mut self) -> Result<()> {
@@ -432,12 +475,14 @@ impl TableSource {
         // Entries after the span belong to other areas.
         let within =
             |walk: &TableSalvage| walk.entry().is_some_and(|entry| !file.span.ends_before(order, entry.key));
-        let mut more = walk.advance() && within(walk);
-        while more && walk.entry().is_some_and(|entry| !self.reading.counts(entry.key, entry.version)) {
-            more = walk.advance() && within(walk);
+        self.content = None;
+        while self.content.is_none() && walk.advance() && within(walk) {
+            if walk.entry().is_some_and(|entry| self.reading.counts(entry.key, entry.version)) {
+                self.content = self.reading.content(walk);
+            }
         }
         self.reading.report(walk.take_losses());
-        if !more {
+        if self.content.is_none() {
             self.walk = None;
             self.reading.done();
         }
@@ -450,12 +495,13 @@ impl Source for TableSource {
             return Some((key, *newness, *kind));
         }
         let entry = self.walk.as_ref()?.entry()?;
-        Some((entry.key, self.reading.newness(entry.key, entry.version), entry.kind))
+        let (kind, _) = self.content.as_ref()?;
+        Some((entry.key, self.reading.newness(entry.key, entry.version), *kind))
     }
 
     fn value(&mut self) -> Result<Bytes> {
         self.unpark()?;
-        Ok(self.walk.as_ref().map(TableSalvage::value).unwrap_or_default())
+        Ok(self.content.as_ref().map(|(_, value)| value.clone()).unwrap_or_default())
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -11,6 +11,7 @@ use crate::run::changed::{key_changed, span_changed};
 use crate::run::dropped_ranges::{DroppedRanges, joined, longest, span_of};
 use crate::run::env::RunEnv;
 use crate::run::merged::Merged;
+use crate::run::referred::Copying;
 use crate::run::retain::Bottom;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
@@ -147,7 +148,7 @@ proptest! {
             let inputs = stack(&levels[from..to]);
             let output = merged_tables(&env, &inputs, &open, bottom, &starts);
             if notes_parts && bottom == Bottom::Deeper {
-                let merged = Merged::needed(&env, &inputs, &BytesRead::default(), &open).unwrap();
+                let merged = Merged::needed(&env, &inputs, (&BytesRead::default(), Copying::ALL), &open).unwrap();
                 let deleted = merged.carried(&Keep::new(open.clone()));
                 let older = levels[to..].iter_mut().flatten();
                 older.for_each(|run| drop_parts(&env.order, run, &deleted, &open));

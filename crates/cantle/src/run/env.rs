@@ -22,6 +22,9 @@ pub struct RunCounters {
     pub get_runs: Counter,
     pub filter_skips: Counter,
     pub filter_false_positives: Counter,
+    /// Long values that merges left in their logs, and those that they copied from sparse ones.
+    pub values_referred: Counter,
+    pub values_copied: Counter,
 }
 
 /// Settings of runs that may change while a keyspace is open.
@@ -32,6 +35,8 @@ pub struct RunOptions {
     pub at_once_bytes: u64,
     /// Maximum number of shared leading bytes of neighbouring keys that count when tables are cut.
     pub cut_prefix_bytes: usize,
+    /// Length in bytes of the longest record of a log whose value merges always copy.
+    pub longest_inline: u32,
 }
 
 /// The environment of logs, and everything else that runs need.

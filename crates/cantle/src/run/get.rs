@@ -11,6 +11,8 @@ use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::read::learn;
 use crate::log::segment::Segment;
 use crate::run::env::RunEnv;
+use crate::run::referred::ReferredLogs;
+use crate::sync::Arc;
 use crate::sync::time::now;
 use crate::table::TableGet;
 use crate::table::TableHandle;
@@ -261,9 +263,15 @@ pub fn search_part(
     Ok(newest)
 }
 
-fn get_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64, at: u64) -> Result<Option<Found>> {
-    let has_deleted = table.has_deleted;
-    let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
+fn get_in_table(
+    env: &RunEnv,
+    handle: &Arc<TableHandle>,
+    key: &[u8],
+    hash: u64,
+    at: u64,
+) -> Result<Option<Found>> {
+    let has_deleted = handle.has_deleted;
+    let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
     let alive = |version| env.recovery.is_alive(version);
     let deleted = if has_deleted { table.deleted_at(key, at, &alive)? } else { None };
     let covered = deleted.map(|_| Found::Deleted);
@@ -273,6 +281,11 @@ fn get_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64, at: u6
     Ok(match table.get(key, hash, at, &alive)? {
         TableGet::Found { version, .. } if deleted > Some(version) => covered,
         TableGet::Found { kind: Kind::Put, value, .. } => Some(Found::Value(value)),
+        TableGet::Found { kind: Kind::PutApart, value, .. } => {
+            let mut referred = ReferredLogs::default();
+            referred.add_table(handle);
+            Some(Found::Value(referred.read(env, key, &value)?))
+        }
         TableGet::Found { .. } => Some(Found::Deleted),
         TableGet::FilteredOut => {
             env.counters.filter_skips.add(1);

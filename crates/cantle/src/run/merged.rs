@@ -13,6 +13,7 @@ use crate::read_ahead::BytesRead;
 use crate::run::deleted_stretches::DeletedStretches;
 use crate::run::dropped_ranges::DroppedRange;
 use crate::run::env::RunEnv;
+use crate::run::referred::{Copying, PlacedCursor, ReferredLogs, ReferringCursor, are_most};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::sync::Arc;
@@ -76,7 +77,7 @@ enum Walk {
     /// Reads versions, and needs all range deletes.
     Check,
     /// Reads everything once, adds the bytes to these, and needs all range deletes.
-    Job(BytesRead),
+    Job(BytesRead, Copying),
 }
 
 /// A merged walk over files of a chunk.
@@ -89,6 +90,9 @@ pub struct Merged {
     tombstones: Vec<SourceTombstones>,
     /// Counts reads of logs, except logs that are read at once.
     reads: Reads,
+    /// The logs that values stand in.
+    referred: Arc<ReferredLogs>,
+    copying: Copying,
 }
 
 /// A range delete that covers a key.
@@ -103,7 +107,7 @@ impl Merged {
     /// Merges the files of `funk` for which `take` is true. `once` is for jobs that walk the files
     /// once and should leave no trace in the cache.
     pub fn new(env: &Arc<RunEnv>, funk: &RunStack, once: bool, take: impl Fn(&Run) -> bool) -> Result<Self> {
-        let walk = if once { Walk::Job(BytesRead::default()) } else { Walk::Check };
+        let walk = if once { Walk::Job(BytesRead::default(), Copying::ALL) } else { Walk::Check };
         Self::build(env, funk, walk, None, take, |_, _| false)
     }
 
@@ -122,9 +126,16 @@ impl Merged {
     /// Merges the files, and their dropped ranges, that one of these snapshots or the newest state needs.
     /// For a job that walks the files once, and adds the bytes of the blocks and records that it reads to
     /// `read`.
-    pub fn needed(env: &Arc<RunEnv>, funk: &RunStack, read: &BytesRead, versions: &[u64]) -> Result<Self> {
+    /// Long values that `copying` leaves in their logs come as references.
+    pub fn needed(
+        env: &Arc<RunEnv>,
+        funk: &RunStack,
+        (read, copying): (&BytesRead, Copying),
+        versions: &[u64],
+    ) -> Result<Self> {
         let is_gone = |run: &Run, range: &DroppedRange| !run.is_range_needed(range, versions);
-        Self::build(env, funk, Walk::Job(read.clone()), None, |run| run.is_needed(versions), is_gone)
+        let walk = Walk::Job(read.clone(), copying);
+        Self::build(env, funk, walk, None, |run| run.is_needed(versions), is_gone)
     }
 
     fn build(
@@ -136,7 +147,9 @@ impl Merged {
         is_left_out: impl Fn(&Run, &DroppedRange) -> bool,
     ) -> Result<Self> {
         let is_scan = matches!(walk, Walk::Scan);
-        let once = if let Walk::Job(read) = walk { Some(read) } else { None };
+        let (once, copying) =
+            if let Walk::Job(read, copying) = walk { (Some(read), copying) } else { (None, Copying::ALL) };
+        let mut referred = ReferredLogs::default();
         let mut sources = Sources {
             order: env.order.clone(),
             cursors: Vec::new(),
@@ -161,16 +174,31 @@ impl Merged {
                             segment.len() <= env.options().at_once_bytes && 2 * file.bytes() >= segment.len();
                         OnePass::new(file.span.clone(), at_once, read.clone())
                     };
-                    let log = Arc::new(LogWalk {
-                        env: env.log.clone(),
-                        segment: segment.clone(),
-                        parts,
-                        once: once.as_ref().map(one_pass),
-                        reads: reads.clone(),
-                    });
-                    sources.add_log(&log, &file.span)?;
+                    let walk = |once| {
+                        Arc::new(LogWalk {
+                            env: env.log.clone(),
+                            segment: segment.clone(),
+                            parts: parts.clone(),
+                            once,
+                            reads: reads.clone(),
+                        })
+                    };
+                    let mut log = walk(once.as_ref().map(one_pass));
+                    let longest = env.options().longest_inline;
+                    let mut refers_beyond = None;
+                    if let Some(read) = &once
+                        && !copying.is_due(&segment.file)
+                        && are_most(&walk(None), longest, copying.rest)?
+                    {
+                        let span = file.span.clone();
+                        log = walk(Some(OnePass::without_longer(span, longest, read.clone())));
+                        referred.add_log(&segment.file);
+                        refers_beyond = Some(longest);
+                    }
+                    sources.add_log(&log, &file.span, refers_beyond)?;
                 }
                 Source::Table(handle) => {
+                    referred.add_table(handle);
                     let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
                     let by_key = (handle.has_deleted && is_scan).then(|| DeletedCursor::new(table.clone()));
                     let mut deletes = match handle.has_deleted && !is_scan {
@@ -200,6 +228,8 @@ impl Merged {
             env: env.clone(),
             tombstones: sources.tombstones,
             reads,
+            referred: Arc::new(referred),
+            copying,
         })
     }
 
@@ -257,6 +287,31 @@ impl Merged {
     pub fn is_alive(&self, version: u64) -> bool {
         self.env.recovery.is_alive(version)
     }
+
+    /// The logs that values stand in.
+    pub fn referred_logs(&self) -> Arc<ReferredLogs> {
+        self.referred.clone()
+    }
+
+    /// The value that an entry of `key` with this value refers to.
+    pub fn read_referred(&self, key: &[u8], value: &[u8]) -> Result<Bytes> {
+        self.referred.read(&self.env, key, value)
+    }
+
+    /// The kind and the value of the present entry, of this kind, as a merge passes them on.
+    pub fn pass_on(&mut self, key: &[u8], kind: Kind) -> Result<(Kind, Bytes)> {
+        if kind != Kind::PutApart {
+            return Ok((kind, if kind == Kind::Put { self.cursor.value()? } else { Bytes::new() }));
+        }
+        let reference = self.cursor.value()?;
+        let (_, log) = self.referred.resolve(&reference)?;
+        if !self.copying.is_due(log) {
+            self.env.counters.values_referred.add(1);
+            return Ok((kind, reference));
+        }
+        self.env.counters.values_copied.add(1);
+        Ok((Kind::Put, self.referred.read(&self.env, key, &reference)?))
+    }
 }
 
 /// The range deletes of a table that overlap the span, without those that recovery has undone. The
@@ -304,15 +359,29 @@ impl Sources {
         });
     }
 
-    fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>) -> Result<()> {
+    /// Adds a cursor over a part of a log. It shows longer records than `refers_beyond` as references.
+    fn add_part(
+        &mut self,
+        log: &LogWalk,
+        cursor: impl PlacedCursor + 'static,
+        span: &Arc<Span>,
+        deletes: RangeDeletes,
+        refers_beyond: Option<u32>,
+    ) {
+        match refers_beyond {
+            Some(longest) => {
+                let cursor = ReferringCursor::new(cursor, log.segment.clone(), longest);
+                self.add(cursor, span, deletes, None);
+            }
+            None => self.add(cursor, span, deletes, None),
+        }
+    }
+
+    fn add_log(&mut self, log: &Arc<LogWalk>, span: &Arc<Span>, refers_beyond: Option<u32>) -> Result<()> {
         let LogWalk { env, segment, parts, once, .. } = &**log;
         if let Some(memory) = &parts.memory {
-            self.add(
-                memory_cursor(log, memory.clone()),
-                span,
-                RangeDeletes::clone(&memory.tombstones()),
-                None,
-            );
+            let deletes = RangeDeletes::clone(&memory.tombstones());
+            self.add_part(log, memory_cursor(log, memory.clone()), span, deletes, refers_beyond);
         }
         // A job that passes once gains nothing by a view.
         let view = if once.is_some() { None } else { view::of(log)? };
@@ -332,7 +401,8 @@ impl Sources {
             }
             read += 1;
             if part.root.len > 0 {
-                self.add(IndexedCursor::new(log.clone(), number), span, part.tombstones.clone(), None);
+                let cursor = IndexedCursor::new(log.clone(), number);
+                self.add_part(log, cursor, span, part.tombstones.clone(), refers_beyond);
             } else if part.entries > 0 || !part.tombstones.is_empty() {
                 // Without an index the part is sorted here and now.
                 let sorted = env.memory_part();
@@ -347,7 +417,8 @@ impl Sources {
                     }
                     Ok(())
                 })?;
-                self.add(memory_cursor(log, Arc::new(sorted)), span, part.tombstones.clone(), None);
+                let cursor = memory_cursor(log, Arc::new(sorted));
+                self.add_part(log, cursor, span, part.tombstones.clone(), refers_beyond);
             }
         }
         env.counters.parts_passed_over.add((parts.indexed.len() - read) as u64);

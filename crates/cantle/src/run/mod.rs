@@ -19,6 +19,7 @@ pub mod get;
 pub mod held;
 pub mod merged;
 pub mod record;
+pub mod referred;
 pub mod retain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub mod run;

@@ -6,7 +6,7 @@ use crate::files::Files;
 use crate::format::codec::{Decoder, Malformed, put_varint};
 use crate::format::header::FileKind;
 use crate::sync::Arc;
-use crate::table::{Pinned, TableHandle};
+use crate::table::{Pinned, Referred, TableHandle};
 use crate::types::span::Span;
 use bytes::Bytes;
 
@@ -31,6 +31,19 @@ pub struct FileRecord {
     pub dropped: Option<(u64, u64)>,
     /// Parts of the span that range deletes dropped.
     pub dropped_ranges: Option<Arc<DroppedRanges>>,
+    /// The logs that a table refers to for values, by ascending numbers.
+    pub referred: Vec<ReferredRecord>,
+}
+
+/// A log to which a table refers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReferredRecord {
+    pub file: u64,
+    pub epoch: u64,
+    /// Length of the log.
+    pub file_bytes: u64,
+    /// Bytes of the records that the table refers to.
+    pub bytes: u64,
 }
 
 const TABLE: u8 = 1;
@@ -39,6 +52,7 @@ const SHARE: u8 = 4;
 const DROPPED: u8 = 8;
 const DELETED: u8 = 16;
 const RANGES: u8 = 32;
+const REFERRED: u8 = 64;
 
 impl FileRecord {
     /// A log of which all keys count.
@@ -57,6 +71,7 @@ impl FileRecord {
             share_bytes: None,
             dropped: None,
             dropped_ranges: None,
+            referred: Vec::new(),
         }
     }
 
@@ -82,11 +97,12 @@ impl FileRecord {
             share_bytes: file.share_bytes,
             dropped: file.dropped.as_ref().map(|dropped| (dropped.version, dropped.batch)),
             dropped_ranges: file.dropped_ranges.clone(),
+            referred: file.referred().iter().map(ReferredRecord::of).collect(),
         }
     }
 
-    /// The table of an earlier opening. Nothing is read.
-    pub fn adopt_table(&self, files: &Arc<Files>, keyspace: u32) -> TableHandle {
+    /// The table of an earlier opening, which refers to these logs. Nothing is read.
+    pub fn adopt_table(&self, files: &Arc<Files>, keyspace: u32, referred: Box<[Referred]>) -> TableHandle {
         TableHandle {
             file: files.adopt(FileKind::Table, self.file, keyspace, self.epoch, self.bytes),
             user_bytes: self.user_bytes,
@@ -97,6 +113,7 @@ impl FileRecord {
             pinned_below: 0,
             newest_version: 0,
             has_deleted: self.has_deleted,
+            referred,
             description: Pinned::default(),
         }
     }
@@ -109,7 +126,8 @@ impl FileRecord {
                 | flag(self.share_bytes.is_some(), SHARE)
                 | flag(self.dropped.is_some(), DROPPED)
                 | flag(self.has_deleted, DELETED)
-                | flag(self.dropped_ranges.is_some(), RANGES),
+                | flag(self.dropped_ranges.is_some(), RANGES)
+                | flag(!self.referred.is_empty(), REFERRED),
         );
         put_varint(out, self.file);
         put_varint(out, self.epoch);
@@ -132,11 +150,15 @@ impl FileRecord {
         if let Some(ranges) = &self.dropped_ranges {
             encode_ranges(out, ranges);
         }
+        if !self.referred.is_empty() {
+            put_varint(out, self.referred.len() as u64);
+            self.referred.iter().for_each(|referred| referred.encode(out));
+        }
     }
 
     pub fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let flags = decoder.u8()?;
-        if flags & !(TABLE | SPAN | SHARE | DROPPED | DELETED | RANGES) != 0 {
+        if flags & !(TABLE | SPAN | SHARE | DROPPED | DELETED | RANGES | REFERRED) != 0 {
             return Err(Malformed("describes a file in an unknown way"));
         }
         let kind = if flags & TABLE != 0 { FileKind::Table } else { FileKind::Log };
@@ -161,6 +183,9 @@ impl FileRecord {
         if flags & RANGES != 0 {
             record.dropped_ranges = decode_ranges(decoder)?;
         }
+        if flags & REFERRED != 0 {
+            record.referred = decode_referred(decoder, &record)?;
+        }
         Ok(record)
     }
 
@@ -179,6 +204,37 @@ impl FileRecord {
             self.dropped_ranges = DroppedRanges::new(settled.collect());
         }
     }
+}
+
+impl ReferredRecord {
+    fn of(referred: &Referred) -> Self {
+        let Referred { log, bytes } = referred;
+        Self { file: log.id, epoch: log.epoch, file_bytes: log.bytes(), bytes: *bytes }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.file, self.epoch, self.file_bytes, self.bytes] {
+            put_varint(out, number);
+        }
+    }
+}
+
+/// At least one log, each once, for a table.
+fn decode_referred(decoder: &mut Decoder<'_>, table: &FileRecord) -> Result<Vec<ReferredRecord>, Malformed> {
+    let count = decoder.varint()?;
+    if count == 0 || table.kind != FileKind::Table {
+        return Err(Malformed("has references that cannot be"));
+    }
+    let mut referred: Vec<ReferredRecord> = Vec::new();
+    for _ in 0..count {
+        let (file, epoch) = (decoder.number()?, decoder.number()?);
+        let (file_bytes, bytes) = (decoder.size()?, decoder.size()?);
+        if file == table.file || referred.last().is_some_and(|last| last.file >= file) {
+            return Err(Malformed("refers to logs out of order, or to itself"));
+        }
+        referred.push(ReferredRecord { file, epoch, file_bytes, bytes });
+    }
+    Ok(referred)
 }
 
 fn encode_ranges(out: &mut Vec<u8>, ranges: &DroppedRanges) {

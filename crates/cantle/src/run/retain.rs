@@ -66,7 +66,7 @@ pub fn keep_versions(
         if version <= upto && merged.is_alive(version) && take(version, &mut newer) {
             // Under some comparators equal keys may differ in their bytes.
             let key = if entry.key == key { key.clone() } else { Bytes::copy_from_slice(entry.key) };
-            let value = if kind == Kind::Put { merged.cursor.value()? } else { Bytes::new() };
+            let (kind, value) = merged.pass_on(&key, kind)?;
             kept.push(KeptEntry { key, version, kind, value });
         }
         merged.cursor.advance()?;

@@ -6,7 +6,7 @@ use crate::log::segment::Segment;
 use crate::mvcc::CommitCell;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::TableHandle;
+use crate::table::{Referred, TableHandle};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 
@@ -44,6 +44,30 @@ pub struct Run {
     pub dropped_ranges: Option<Arc<DroppedRanges>>,
     /// This chunk's share of a shared file in bytes; `None` for all of it.
     pub share_bytes: Option<u64>,
+}
+
+/// True if more than this part of a log belongs to no share: the merges that meet its other values copy them.
+pub fn is_sparse(log: &StoreFile, part: f64) -> bool {
+    log.claims.unclaimed_bytes() as f64 > part * log.bytes() as f64
+}
+
+/// The portion of a file's unclaimed bytes that one with this share of it keeps on disk: in proportion to its
+/// share of the claimed ones.
+fn portion_of_unclaimed(file: &StoreFile, share_bytes: u64) -> u64 {
+    let unclaimed = file.claims.unclaimed_bytes();
+    let claimed = file.bytes().saturating_sub(unclaimed).max(1);
+    (unclaimed as f64 * (share_bytes as f64 / claimed as f64).min(1.0)) as u64
+}
+
+/// Removes a reference with a share of the file; true if that made the file obsolete.
+fn release_share(file: &Arc<StoreFile>, share_bytes: u64, totals: &Totals) -> bool {
+    let mut change = file.claims.unclaim(share_bytes);
+    let last = file.release();
+    if last {
+        change += file.claims.end();
+    }
+    totals.unclaimed_bytes.fetch_add(change, Relaxed);
+    last
 }
 
 impl Run {
@@ -93,8 +117,38 @@ impl Run {
         })
     }
 
-    /// Counts a reference of a chunk to the file.
+    /// The logs that the run's table refers to for values.
+    pub fn referred(&self) -> &[Referred] {
+        match &self.source {
+            Source::Table(table) => &table.referred,
+            Source::Log(_) => &[],
+        }
+    }
+
+    /// The part of its file that is its own, at most 1.
+    fn part_of_file(&self) -> f64 {
+        let of = |share_bytes: u64| (share_bytes as f64 / self.file().bytes().max(1) as f64).min(1.0);
+        self.share_bytes.map_or(1.0, of)
+    }
+
+    /// The run's share of each log that its table refers to, in bytes.
+    fn shares_of_logs(&self) -> impl Iterator<Item = (&Arc<StoreFile>, u64)> {
+        let part = self.part_of_file();
+        self.referred().iter().map(move |Referred { log, bytes }| (log, (*bytes as f64 * part) as u64))
+    }
+
+    /// Bytes of the records in logs that the run refers to for values.
+    pub fn referred_bytes(&self) -> u64 {
+        self.shares_of_logs().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Counts a reference of a chunk to the file, and to the logs that its table refers to.
     pub fn retain(&self, totals: &Totals) {
+        for (log, bytes) in self.shares_of_logs() {
+            canary!(REFERRED_LOG_UNCOUNTED => continue);
+            log.retain();
+            totals.unclaimed_bytes.fetch_add(log.claims.claim(bytes, log.bytes()), Relaxed);
+        }
         self.file().retain();
         if let Some(share_bytes) = self.share_bytes {
             let change = self.file().claims.claim(share_bytes, self.file().bytes());
@@ -102,25 +156,27 @@ impl Run {
         }
     }
 
-    /// Removes a chunk's reference to the file; true if that made the file obsolete.
+    /// Removes a chunk's reference to the file, and to the logs that its table refers to; true if that made
+    /// the file obsolete.
     pub fn release(&self, totals: &Totals) -> bool {
-        let claims = &self.file().claims;
-        let mut change = claims.unclaim(self.share_bytes.unwrap_or(0));
-        let last = self.file().release();
-        if last {
-            change += claims.end();
+        for (log, bytes) in self.shares_of_logs() {
+            canary!(REFERRED_LOG_UNCOUNTED => continue);
+            release_share(log, bytes, totals);
         }
-        totals.unclaimed_bytes.fetch_add(change, Relaxed);
-        last
+        release_share(self.file(), self.share_bytes.unwrap_or(0), totals)
     }
 
-    /// The chunk's portion of the file's unclaimed bytes, in proportion to its share of the claimed
-    /// ones: its reference keeps these bytes on disk.
+    /// The chunk's portion of the unclaimed bytes of its file and of the logs that it refers to.
     pub fn unclaimed_bytes(&self) -> u64 {
-        let Some(share_bytes) = self.share_bytes else { return 0 };
-        let unclaimed = self.file().claims.unclaimed_bytes();
-        let claimed = self.file().bytes().saturating_sub(unclaimed).max(1);
-        (unclaimed as f64 * (share_bytes as f64 / claimed as f64).min(1.0)) as u64
+        let own = self.share_bytes.map_or(0, |share_bytes| portion_of_unclaimed(self.file(), share_bytes));
+        own + self.shares_of_logs().map(|(log, bytes)| portion_of_unclaimed(log, bytes)).sum::<u64>()
+    }
+
+    /// The part of them that merges free which copy values from logs that are sparse by this measure.
+    pub fn freeable_unclaimed_bytes(&self, sparse: f64) -> u64 {
+        let own = self.share_bytes.map_or(0, |share_bytes| portion_of_unclaimed(self.file(), share_bytes));
+        let logs = self.shares_of_logs().filter(|(log, _)| is_sparse(log, sparse));
+        own + logs.map(|(log, bytes)| portion_of_unclaimed(log, bytes)).sum::<u64>()
     }
 
     /// True if one of these snapshots reads from the file; always true if it was not dropped.

@@ -20,6 +20,8 @@ pub struct RunStack {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StackSizes {
     pub log_bytes: u64,
+    /// The part of them that tables refer to for values.
+    pub referred_bytes: u64,
     pub table_bytes: u64,
     pub tables: u32,
     /// Bytes of keys and values of all puts that were not dropped.
@@ -42,6 +44,7 @@ const TABLE_PAIR_BYTES: u64 = 12;
 impl StackSizes {
     pub fn add(&mut self, other: &Self) {
         self.log_bytes = self.log_bytes.saturating_add(other.log_bytes);
+        self.referred_bytes = self.referred_bytes.saturating_add(other.referred_bytes);
         self.table_bytes = self.table_bytes.saturating_add(other.table_bytes);
         self.tables = self.tables.saturating_add(other.tables);
         self.user_bytes = self.user_bytes.saturating_add(other.user_bytes);
@@ -104,6 +107,9 @@ impl RunStack {
                 Source::Table(table) => {
                     sizes.table_bytes = sizes.table_bytes.saturating_add(bytes);
                     sizes.tables += 1;
+                    let referred_bytes = file.referred_bytes();
+                    sizes.referred_bytes = sizes.referred_bytes.saturating_add(referred_bytes);
+                    sizes.log_bytes = sizes.log_bytes.saturating_add(referred_bytes);
                     if file.dropped.is_none() {
                         let (len, kept) = (table.file.bytes().max(1) as f64, file.kept_part());
                         let share = |total: u64| (total as f64 * bytes as f64 / len * kept) as u64;

@@ -13,6 +13,7 @@ use crate::run::carried::clip;
 use crate::run::changed::{key_changed, span_changed};
 use crate::run::env::{RunCounters, RunEnv, RunOptions};
 use crate::run::merged::Merged;
+use crate::run::referred::Copying;
 use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
@@ -86,7 +87,12 @@ impl Room for Plenty {
 }
 
 pub(super) fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
-    let options = RunOptions { compression: Compression::None, at_once_bytes: 1 << 20, cut_prefix_bytes: 8 };
+    let options = RunOptions {
+        compression: Compression::None,
+        at_once_bytes: 1 << 20,
+        cut_prefix_bytes: 8,
+        longest_inline: 1 << 10,
+    };
     Arc::new(RunEnv {
         tables: Arc::new(Tables::new(&log.files, Account::new(u64::MAX))),
         log,
@@ -134,7 +140,7 @@ pub(super) fn merged_tables(
     starts: &[Bytes],
 ) -> Vec<Run> {
     let keep = Keep::new(open.to_vec());
-    let mut merged = Merged::needed(env, stack, &BytesRead::default(), open).unwrap();
+    let mut merged = Merged::needed(env, stack, (&BytesRead::default(), Copying::ALL), open).unwrap();
     let deleted = if bottom == Bottom::Deeper { merged.carried(&keep) } else { Vec::new() };
     merged.cursor.seek_to_first().unwrap();
     let mut runs = Vec::new();

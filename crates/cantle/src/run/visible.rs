@@ -64,9 +64,12 @@ pub fn next_visible(
             merged.cursor.advance()?;
         }
         match newest {
-            Some((Kind::Put, value)) => {
+            Some((kind, value)) if kind.is_put() => {
                 passed.dead_most = passed.dead_most.max(std::mem::take(&mut passed.dead));
-                return Ok(Some(value));
+                return match kind {
+                    Kind::PutApart => merged.read_referred(key, &value).map(Some),
+                    _ => Ok(Some(value)),
+                };
             }
             _ => {
                 passed.count(merged, newest_source);

@@ -6,12 +6,14 @@
 use crate::files::StoreFile;
 use crate::files::space::Room;
 use crate::format::header::FileKind;
+use crate::records::{Reference, user_bytes};
 use crate::run::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use crate::run::env::RunEnv;
 use crate::run::held::{Held, entry_bytes};
+use crate::run::referred::ReferredLogs;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{DeletedRange, Lineage, Pinned, TableBuilder, TableHandle, TableOptions};
+use crate::table::{DeletedRange, Lineage, Pinned, Referred, TableBuilder, TableHandle, TableOptions};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::large_part;
@@ -19,7 +21,7 @@ use crate::types::error::Result;
 use crate::types::gap::Gap;
 use crate::types::span::Span;
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 /// A version of a key that is kept.
@@ -35,9 +37,14 @@ impl KeptEntry {
         Content { key: &self.key, version: self.version, kind: self.kind, value: &self.value }
     }
 
-    /// Bytes of key and value.
+    /// Bytes of key and value in a table.
     pub fn bytes(&self) -> u64 {
         (self.key.len() + self.value.len()) as u64
+    }
+
+    /// The same with the value that the entry refers to.
+    pub fn whole_bytes(&self) -> u64 {
+        user_bytes(&self.key, self.kind, &self.value).unwrap_or(0).max(self.bytes())
     }
 }
 
@@ -91,6 +98,8 @@ pub struct Output<'a> {
     lineage: Option<Lineage>,
     /// True if there is to be a table even if it has nothing but the lineage.
     is_wanted: bool,
+    /// The logs that values may stand in.
+    logs: Arc<ReferredLogs>,
 }
 
 struct Current {
@@ -101,6 +110,8 @@ struct Current {
     large_bytes: u64,
     newest_version: u64,
     growing: i64,
+    /// The logs that its values stand in, by their numbers.
+    referred: BTreeMap<u64, Referred>,
 }
 
 impl<'a> Output<'a> {
@@ -126,7 +137,14 @@ impl<'a> Output<'a> {
             options: env.table_options(),
             lineage: None,
             is_wanted: false,
+            logs: Arc::default(),
         }
+    }
+
+    /// Entries may refer to values in these logs.
+    pub fn with_logs(mut self, logs: Arc<ReferredLogs>) -> Self {
+        self.logs = logs;
+        self
     }
 
     /// Gives the tables filters of this length.
@@ -226,7 +244,16 @@ impl<'a> Output<'a> {
             self.env.files.create(FileKind::Table, self.env.keyspace, self.base_version)?;
         let builder = TableBuilder::new(handle, file.path.clone(), header, self.options.clone());
         let builder = builder.inspect_err(|_| self.env.files.discard(&file))?;
-        Ok(Current { file, builder, bytes: 0, stale_bytes: 0, large_bytes: 0, newest_version: 0, growing: 0 })
+        Ok(Current {
+            file,
+            builder,
+            bytes: 0,
+            stale_bytes: 0,
+            large_bytes: 0,
+            newest_version: 0,
+            growing: 0,
+            referred: BTreeMap::new(),
+        })
     }
 
     /// Writes the versions of one key, newest first.
@@ -239,11 +266,18 @@ impl<'a> Output<'a> {
         for (index, entry) in entries.enumerate() {
             current.builder.add(entry.key, entry.version, entry.kind, entry.value)?;
             current.newest_version = current.newest_version.max(entry.version);
-            if entry.kind == Kind::Put {
-                let user_bytes = (entry.key.len() + entry.value.len()) as u64;
-                current.stale_bytes += if index > 0 { user_bytes } else { 0 };
-                current.large_bytes += large_part(user_bytes);
-            }
+            let user_bytes = match entry.kind {
+                Kind::PutApart => {
+                    let (Reference { file, len, .. }, log) = self.logs.resolve(entry.value)?;
+                    let new = || Referred { log: log.clone(), bytes: 0 };
+                    current.referred.entry(file).or_insert_with(new).bytes += u64::from(len);
+                    u64::from(len)
+                }
+                Kind::Put => (entry.key.len() + entry.value.len()) as u64,
+                Kind::Delete | Kind::DeleteRange => 0,
+            };
+            current.stale_bytes += if index > 0 { user_bytes } else { 0 };
+            current.large_bytes += large_part(user_bytes);
             current.bytes += entry_bytes(&entry);
             if index == 0 {
                 last_key.clear();
@@ -319,7 +353,8 @@ impl<'a> Output<'a> {
         if let Some(lineage) = lineage {
             current.builder.set_lineage(lineage);
         }
-        let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, .. } = current;
+        let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, referred, .. } =
+            current;
         let stale_bytes = stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes));
         let finished = builder.finish(true);
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
@@ -337,6 +372,7 @@ impl<'a> Output<'a> {
             base_version: self.base_version,
             newest_version,
             has_deleted: !deleted.is_empty(),
+            referred: referred.into_values().collect(),
             description: Pinned::default(),
         });
         let keys = Span::around(&self.env.order, &meta.smallest, &meta.largest);

@@ -10,6 +10,7 @@ use super::{BLOCK_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::block::{BlockBuilder, entry_order, shared_prefix};
 use crate::filter::bloom::{self, BloomBuilder};
 use crate::format::header::{FileHeader, FileKind};
+use crate::records::user_bytes;
 use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::compression::Compression;
@@ -159,11 +160,9 @@ impl TableBuilder {
         }
         self.meta.add_version(version);
         self.meta.entries += 1;
-        if kind == Kind::Put {
-            self.meta.user_bytes += (key.len() + value.len()) as u64;
-        } else {
-            self.meta.tombstones += 1;
-        }
+        let user_bytes = user_bytes(key, kind, value);
+        self.meta.user_bytes += user_bytes.map_err(|what| Error::corruption(&self.out.path, 0, what.0))?;
+        self.meta.tombstones += u64::from(!kind.is_put());
         if let Some(filter) = &mut self.filter {
             filter.add(bloom::hash(key));
         }

@@ -65,7 +65,17 @@ pub struct TableHandle {
     pub newest_version: u64,
     /// True if the table has range deletes. Gets skip none of these tables by its filter.
     pub has_deleted: bool,
+    /// The logs that values of the table stand in, by their numbers.
+    pub referred: Box<[Referred]>,
     pub description: Pinned,
+}
+
+/// A log to which a table refers for values ([`Kind::PutApart`](crate::types::entry::Kind::PutApart)).
+#[derive(Debug, Clone)]
+pub struct Referred {
+    pub log: Arc<StoreFile>,
+    /// Bytes of the records that the table refers to.
+    pub bytes: u64,
 }
 
 /// The description of a table, made when it was first opened: footer, sizes and bounds. It stays
@@ -74,6 +84,12 @@ pub struct TableHandle {
 pub struct Pinned(OnceLock<Arc<Description>>);
 
 impl TableHandle {
+    /// The log of this number, if the table refers to it.
+    pub fn referred_log(&self, file: u64) -> Option<&Arc<StoreFile>> {
+        let place = self.referred.binary_search_by_key(&file, |referred| referred.log.id).ok()?;
+        Some(&self.referred[place].log)
+    }
+
     /// True for a table that has a lineage and nothing else.
     pub fn is_empty(&self) -> bool {
         self.entries == 0 && !self.has_deleted

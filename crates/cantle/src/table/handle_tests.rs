@@ -42,6 +42,7 @@ impl World {
             user_bytes: meta.user_bytes,
             stale_bytes: 0,
             large_bytes: 0,
+            referred: Box::default(),
             entries: meta.entries,
             pinned_below: 0,
             base_version: 10,

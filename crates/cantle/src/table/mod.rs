@@ -49,7 +49,7 @@ mod verify;
 
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use deleted_cursor::DeletedCursor;
-pub(crate) use handle::{Pinned, TableHandle, Tables};
+pub(crate) use handle::{Pinned, Referred, TableHandle, Tables};
 pub(crate) use lineage::{Lineage, Part};
 pub(crate) use ranges::DeletedRange;
 pub(crate) use reader::{Table, TableGet, read_bounds, read_lineage};

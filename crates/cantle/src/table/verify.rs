@@ -8,8 +8,9 @@ use crate::block::{BlockCursor, entry_order};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::records::user_bytes;
 use crate::sync::Arc;
-use crate::types::entry::{EntryRef, Kind};
+use crate::types::entry::EntryRef;
 use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -168,11 +169,8 @@ impl Table {
             unfiltered |= !self.passes(filter, bloom::hash(entry.key));
             meta.add_version(entry.version);
             meta.entries += 1;
-            if entry.kind == Kind::Put {
-                meta.user_bytes += (entry.key.len() + entries.value_bytes().len()) as u64;
-            } else {
-                meta.tombstones += 1;
-            }
+            meta.user_bytes += user_bytes(entry.key, entry.kind, entries.value_bytes())?;
+            meta.tombstones += u64::from(!entry.kind.is_put());
             meta.largest.clear();
             meta.largest.extend_from_slice(entry.key);
             walk.last_version = entry.version;

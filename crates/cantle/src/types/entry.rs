@@ -14,23 +14,31 @@ pub enum Kind {
     /// Every key from this one up to the key in the value, which is excluded, was deleted. In logs
     /// only.
     DeleteRange = 2,
-    /// Reserved: the value is a reference to a file of values stored apart.
-    #[expect(dead_code, reason = "reserved in the format")]
+    /// The same as a put; the value is a reference to the record that has the key's value
+    /// (`records::Reference`). In tables only.
     PutApart = 3,
-    /// Reserved: the value begins with the time of its expiry.
-    #[expect(dead_code, reason = "reserved in the format")]
-    PutExpiring = 4,
 }
 
 impl Kind {
-    /// The kind with this number, if this version of the format has one.
+    /// The kind of an operation with this number, if this version of the format has one.
     pub fn from_u8(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::Delete),
             1 => Some(Self::Put),
             2 => Some(Self::DeleteRange),
-            _ => None, // 3 and 4 are reserved: no writer of this format version produces them
+            // 3 is in tables only. 4 is reserved for values with a time of expiry.
+            _ => None,
         }
+    }
+
+    /// The same for an entry of a table, or of the index of a log.
+    pub fn in_table(number: u8) -> Option<Self> {
+        if number == Self::PutApart as u8 { Some(Self::PutApart) } else { Self::from_u8(number) }
+    }
+
+    /// True if the key has a value.
+    pub fn is_put(self) -> bool {
+        matches!(self, Self::Put | Self::PutApart)
     }
 }
 

@@ -152,6 +152,10 @@ const KEYSPACE: &[Metric] = &[
     ("ranges_dropped", "ranges_dropped_total", "Parts of tables that range deletes dropped by metadata."),
     ("dropped_ranges", "dropped_ranges", "Dropped parts that the present tables have."),
     ("dropped_range_bytes", "dropped_range_bytes", "Bytes on disk of the dropped parts of tables."),
+    ("referred_logs", "referred_logs", "Logs that tables refer to for long values."),
+    ("referred_bytes", "referred_bytes", "Bytes of the long values that tables refer to."),
+    ("values_referred", "values_referred_total", "Long values that merges left in their logs."),
+    ("values_copied", "values_copied_total", "Long values that merges copied to tables."),
     (
         "seeks",
         "seeks_total",

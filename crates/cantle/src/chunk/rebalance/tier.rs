@@ -259,6 +259,7 @@ impl Chunks {
             base_version: table.base_version,
             newest_version: table.newest_version,
             has_deleted: table.has_deleted,
+            referred: Box::default(),
             description: table.description.clone(),
         })
     }

@@ -191,6 +191,11 @@ impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> MemoryCursor<F> {
     fn current(&self) -> Option<Entry<'_>> {
         self.current.map(|mark| self.part.list.at(mark))
     }
+
+    /// The place of the record of the entry under the cursor.
+    pub fn place(&self) -> Option<RecordPtr> {
+        self.current().map(|entry| entry.place())
+    }
 }
 
 /// The first of these entries that is committed; uncommitted ones are not visible yet.

@@ -177,6 +177,10 @@ impl IndexedCursor {
             if entry.kind == Kind::Put && !is_older {
                 let key = Bytes::copy_from_slice(entry.key);
                 let Some(place) = cursor.place()? else { break };
+                if place.len > once.longest {
+                    cursor.next()?;
+                    continue;
+                }
                 bytes += u64::from(place.len);
                 wanted.push(WantedRecord { key, place });
             }
@@ -185,7 +189,8 @@ impl IndexedCursor {
         Ok(wanted)
     }
 
-    fn place(&self) -> Result<Option<RecordPtr>> {
+    /// The place of the record of the entry under the cursor.
+    pub fn place(&self) -> Result<Option<RecordPtr>> {
         if self.at_first {
             return Ok(self.ends().map(|ends| ends.first.place));
         }

@@ -33,6 +33,8 @@ pub struct OnePass {
     pub whole: OnceLock<Option<ReadBuffer>>,
     /// Counts the bytes of the records that the job has read.
     pub read: BytesRead,
+    /// Longer records are not read in advance: the job does without most of them.
+    pub longest: u32,
 }
 
 impl OnePass {
@@ -42,7 +44,12 @@ impl OnePass {
         if !at_once {
             whole.get_or_init(|| None);
         }
-        Self { span, whole, read }
+        Self { span, whole, read, longest: u32::MAX }
+    }
+
+    /// Reads no record in advance that is longer, and never the whole log.
+    pub fn without_longer(span: Arc<Span>, longest: u32, read: BytesRead) -> Self {
+        Self { longest, ..Self::new(span, false, read) }
     }
 }
 

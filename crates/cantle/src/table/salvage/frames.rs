@@ -150,11 +150,11 @@ impl<'a> Search<'a> {
         let mut entry = || {
             let head = decoder.varint().ok()?;
             let (suffix, _, value) = (decoder.varint().ok()?, decoder.varint().ok()?, decoder.varint().ok()?);
-            let kind = Kind::from_u8(head as u8)?;
+            let kind = Kind::in_table(head as u8)?;
             let possible = head < 8
                 && kind != Kind::DeleteRange
                 && suffix <= super::super::KEY_BYTES_MAX as u64
-                && (kind == Kind::Put || value == 0);
+                && (kind.is_put() || value == 0);
             possible.then_some(suffix.checked_add(value)?)
         };
         let entry_bytes = entry().filter(|&bytes| bytes < left);

@@ -1,0 +1,238 @@
+//! Long values stay in the log to which they were written, and tables refer to them.
+//!
+//! ```text
+//!   log    │ head, key, 1 MiB │ head, key, 1 MiB │ …        stays as long as a table refers to it
+//!               ▲                    ▲
+//!   table  │ key → log, place  │ key → log, place │ …       merged as if values were a few bytes
+//! ```
+//!
+//! A value is so written once, whatever the number of levels that its key passes (the idea of WiscKey,
+//! FAST '16, without a second log). The records between them that nobody refers to are garbage of the log,
+//! which counts in the bound on space. So a merge refers to values only where they are nearly all of the log
+//! ([`are_most`]), and copies those that it meets of a log that has become sparse ([`Copying`]).
+//!
+//! Nothing is read of a value to refer to it: its checksum is checked when it is read.
+//!
+//! A value is long if its record is longer than [`RunOptions::longest_inline`](super::env::RunOptions).
+
+use crate::files::StoreFile;
+use crate::format::header::{FileHeader, FileKind};
+use crate::log::index::memory_part::{MemoryCursor, RecordPtr};
+use crate::log::op::record::LogRecord;
+use crate::log::read::cursor::IndexedCursor;
+use crate::log::read::pass::LogWalk;
+use crate::log::segment::Segment;
+use crate::records::{RecordFile, Reference};
+use crate::run::env::RunEnv;
+use crate::run::run::is_sparse;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::table::TableHandle;
+use crate::types::entry::{EntryCursor, EntryRef, Kind};
+use crate::types::error::{Error, Result};
+use bytes::Bytes;
+
+/// The index of a log is looked at if its pairs have this part of the length of a long value, on average.
+const SHORT_FRACTION: u64 = 64;
+
+/// The parts of logs that may be garbage, at most 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Copying {
+    /// A merge refers to the values of a log if everything else is at most this part of it.
+    pub rest: f64,
+    /// It copies the values of a log of which more than this part is unclaimed.
+    pub sparse: f64,
+}
+
+impl Copying {
+    /// Everything is copied.
+    pub const ALL: Self = Self { rest: -1.0, sparse: -1.0 };
+
+    /// True if values of the log are copied.
+    pub fn is_due(self, log: &StoreFile) -> bool {
+        is_sparse(log, self.sparse)
+    }
+}
+
+/// The logs that values of some runs stand in.
+#[derive(Default)]
+pub struct ReferredLogs {
+    tables: Vec<Arc<TableHandle>>,
+    /// Logs that nothing refers to yet.
+    logs: Vec<Arc<StoreFile>>,
+}
+
+impl ReferredLogs {
+    pub fn add_table(&mut self, table: &Arc<TableHandle>) {
+        if !table.referred.is_empty() {
+            self.tables.push(table.clone());
+        }
+    }
+
+    pub fn add_log(&mut self, log: &Arc<StoreFile>) {
+        self.logs.push(log.clone());
+    }
+
+    /// The log of this number.
+    pub fn find(&self, file: u64) -> Option<&Arc<StoreFile>> {
+        let new = self.logs.iter().find(|log| log.id == file);
+        new.or_else(|| self.tables.iter().find_map(|table| table.referred_log(file)))
+    }
+
+    /// The reference in an entry of this value, with its log.
+    pub fn resolve(&self, value: &[u8]) -> Result<(Reference, &Arc<StoreFile>)> {
+        let place = || self.tables.first().map(|table| table.file.path.clone()).unwrap_or_default();
+        let corrupt = |what: &str| Error::corruption(place(), 0, format!("an entry {what}"));
+        let reference = Reference::decode(value).map_err(|what| corrupt(what.0))?;
+        let log = self.find(reference.file);
+        Ok((reference, log.ok_or_else(|| corrupt("refers to a log that its table does not name"))?))
+    }
+
+    /// The value that an entry of `key` refers to.
+    pub fn read(&self, env: &RunEnv, key: &[u8], value: &[u8]) -> Result<Bytes> {
+        let (reference, log) = self.resolve(value)?;
+        read_value(env.files.store, log, &reference, key)
+    }
+}
+
+/// The value of `key` that stands at this place of a log of the store. Nothing is cached: such a value would
+/// take the place of many blocks.
+pub fn read_value(store: u128, log: &StoreFile, reference: &Reference, key: &[u8]) -> Result<Bytes> {
+    // The rest of the header is not part of a record's checksum, and versions are not needed.
+    let (keyspace, file, epoch) = (log.keyspace, log.id, log.epoch);
+    let header = FileHeader { kind: FileKind::Log, keyspace, store, file, epoch, base_version: 0 };
+    let records = RecordFile { file: log.handle()?, path: log.path.clone(), header };
+    value_of(&records, log.bytes(), reference, key)
+}
+
+/// The same, in a file of records of this length.
+pub fn value_of(records: &RecordFile, file_bytes: u64, reference: &Reference, key: &[u8]) -> Result<Bytes> {
+    let Reference { offset, len, .. } = *reference;
+    let corrupt = |what: &str| Error::corruption(&records.path, offset, what);
+    if offset.saturating_add(len.into()) > file_bytes {
+        return Err(corrupt("a table refers to a value behind the end of the log"));
+    }
+    let payload = records.read(offset, len as usize)?;
+    match LogRecord::decode(&payload, 0) {
+        Ok(LogRecord::Op(op)) if op.kind == Kind::Put && op.key == key => {
+            Ok(payload.slice(payload.len() - op.value.len()..))
+        }
+        _ => Err(corrupt("a table refers to a record that is no put of its key")),
+    }
+}
+
+/// True if a merge refers to the long values of this log: everything else is at most the part `rest` of it.
+/// Only the index is read.
+pub fn are_most(log: &Arc<LogWalk>, longest: u32, rest: f64) -> Result<bool> {
+    let is_enough = |bytes: u64| bytes as f64 >= (1.0 - rest) * log.segment.len() as f64;
+    // Most logs are decided without their index: short pairs fill them.
+    let pairs = log.segment.puts.load(Relaxed).max(1);
+    let is_short = log.segment.user_bytes.load(Relaxed) / pairs < u64::from(longest) / SHORT_FRACTION;
+    if rest < 0.0 || is_short {
+        return Ok(false);
+    }
+    let mut long_bytes = 0;
+    let mut add = |place: RecordPtr| {
+        if place.len > longest {
+            long_bytes += u64::from(place.len);
+        }
+    };
+    if let Some(memory) = &log.parts.memory {
+        memory.for_each(|_, hit| add(hit.place));
+    }
+    for (number, part) in log.parts.indexed.iter().enumerate() {
+        if part.root.len == 0 {
+            continue;
+        }
+        let mut cursor = IndexedCursor::of_places(log.clone(), number);
+        cursor.seek_to_first()?;
+        while cursor.entry().is_some() {
+            cursor.place()?.into_iter().for_each(&mut add);
+            cursor.next()?;
+        }
+    }
+    Ok(is_enough(long_bytes))
+}
+
+/// A cursor that knows the places of its entries in their log.
+pub trait PlacedCursor: EntryCursor {
+    /// The place of the record of the entry under the cursor.
+    fn place(&self) -> Result<Option<RecordPtr>>;
+}
+
+impl PlacedCursor for IndexedCursor {
+    fn place(&self) -> Result<Option<RecordPtr>> {
+        self.place()
+    }
+}
+
+impl<F: FnMut(RecordPtr) -> Result<Bytes> + Send> PlacedCursor for MemoryCursor<F> {
+    fn place(&self) -> Result<Option<RecordPtr>> {
+        Ok(self.place())
+    }
+}
+
+/// Shows the long values of a log as references to them.
+pub struct ReferringCursor<C> {
+    inner: C,
+    segment: Arc<Segment>,
+    /// Length in bytes of the longest record that is no long one.
+    longest: u32,
+    /// The place of the present entry, if that is a put with a long value.
+    long: Option<RecordPtr>,
+}
+
+impl<C: PlacedCursor> ReferringCursor<C> {
+    pub fn new(inner: C, segment: Arc<Segment>, longest: u32) -> Self {
+        Self { inner, segment, longest, long: None }
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+        self.long = None;
+        step(&mut self.inner)?;
+        if self.inner.entry().is_some_and(|entry| entry.kind == Kind::Put) {
+            self.long = self.inner.place()?.filter(|place| place.len > self.longest);
+        }
+        Ok(())
+    }
+}
+
+impl<C: PlacedCursor> EntryCursor for ReferringCursor<C> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.step(|inner| inner.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.step(|inner| inner.seek_to_last())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.step(|inner| inner.seek(key))
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.step(|inner| inner.seek_before(key))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.step(|inner| inner.next())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.step(|inner| inner.prev())
+    }
+
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        let entry = self.inner.entry()?;
+        Some(if self.long.is_some() { EntryRef { kind: Kind::PutApart, ..entry } } else { entry })
+    }
+
+    fn position(&self) -> u64 {
+        self.inner.position()
+    }
+
+    fn value(&mut self) -> Result<Bytes> {
+        let Some(RecordPtr { offset, len }) = self.long else { return self.inner.value() };
+        Ok(Reference { file: self.segment.file.id, offset, len }.encode().into())
+    }
+}
