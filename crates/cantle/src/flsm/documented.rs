@@ -9,7 +9,7 @@ use crate::lsm::state::{Edit as Own, GroupRecord, State};
 use crate::manifest::{Edit, KeyspaceEdit, LayoutState};
 use crate::records::encode_record;
 use crate::run::dropped_ranges::{DroppedRange, DroppedRanges};
-use crate::run::record::FileRecord;
+use crate::run::record::{FileRecord, ReferredRecord};
 use crate::types::span::Span;
 
 fn append(file: &mut Vec<u8>, edit: &Edit) {
@@ -32,6 +32,7 @@ fn the_documented_edits_are_those_that_are_written() {
     let half = || FileRecord { share_bytes: Some(170), ..table(6, 340, 40, 4) };
     let narrow = Span { start: Some("c".into()), end: Some("m".into()) };
     let span = Span { start: Some("p".into()), end: Some("t".into()) };
+    let referred = vec![ReferredRecord { file: 5, epoch: 2, file_bytes: 200, bytes: 140 }];
     let deleted = DroppedRange { span, version: 1250, batch: 0, bytes: 90 };
     let edits = [
         Own::Log { file: 4, epoch: 2 },
@@ -50,7 +51,7 @@ fn the_documented_edits_are_those_that_are_written() {
                 group(4, 2, Some("m"), vec![half()]),
             ],
         },
-        Own::Flush { log: Some(5), tables: vec![table(8, 190, 12, 2)] },
+        Own::Flush { log: Some(5), tables: vec![FileRecord { referred, ..table(8, 190, 150, 2) }] },
         Own::Merge {
             logs: vec![8],
             removed: vec![2, 4],
