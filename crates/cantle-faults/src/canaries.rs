@@ -41,6 +41,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "unnamed-destruction",
             "deletes-dropped-above",
             "inputs-unlinked",
+            "referred-log-unsynced",
         ],
     ),
     ("openings", &["deletes-forgotten", "files-left-behind", "manifest-never-rewritten"]),
@@ -76,6 +77,8 @@ const FIRST: &[(&str, &[&str])] = &[
             "flushed-on-top",
             "deletes-not-flushed",
             "guard-without-its-tables",
+            "referred-log-unnamed",
+            "referred-log-uncounted",
         ],
     ),
     (
@@ -116,6 +119,9 @@ const OF_FLSM: &[&str] = &[
     "claims-ignored",
     "inputs-unlinked",
     "inputs-not-named",
+    "referred-log-unnamed",
+    "referred-log-uncounted",
+    "referred-log-unsynced",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

@@ -147,26 +147,24 @@ impl Guard {
         self.runs.iter().map(Run::unclaimed_bytes).sum()
     }
 
-    /// Bytes of its files, and of the values in logs that they refer to.
-    fn claimed_bytes(&self) -> u64 {
-        self.bytes() + self.runs.iter().map(Run::referred_bytes).sum::<u64>()
-    }
-
-    /// The same with the bytes that nobody claims any more.
+    /// Bytes of its files, of the values in logs that they refer to, and of what nobody claims any more of both.
     pub fn held_bytes(&self) -> u64 {
-        self.claimed_bytes() + self.unclaimed_bytes()
+        let referred_bytes: u64 = self.runs.iter().map(Run::referred_bytes).sum();
+        self.bytes() + referred_bytes + self.unclaimed_bytes()
     }
 
-    /// Those of them that are garbage.
+    /// Bytes of garbage of the guard, and of garbage in older runs of other guards that its entries hide: each
+    /// entry counts where the next newer one of its key is.
     pub fn freeable_bytes(&self, oldest_snapshot: u64) -> u64 {
-        self.stale_bytes(oldest_snapshot).min(self.claimed_bytes()) + self.unclaimed_bytes()
+        self.stale_bytes(oldest_snapshot) + self.unclaimed_bytes()
     }
 
-    /// The part of the garbage that a merge of the guard makes away with: it copies the values of sparse logs.
+    /// The part of this garbage that a merge of the guard makes away with, or brings nearer to the last level: it
+    /// copies the values of sparse logs.
     pub fn gain_bytes(&self, rules: &Rules) -> u64 {
         let sparse = rules.sparse_part();
         let unclaimed: u64 = self.runs.iter().map(|run| run.freeable_unclaimed_bytes(sparse)).sum();
-        self.stale_bytes(rules.oldest_snapshot).min(self.claimed_bytes()) + unclaimed
+        self.stale_bytes(rules.oldest_snapshot) + unclaimed
     }
 
     /// Bytes of replaced values, and of dropped ranges, that a merge of the guard would free.

@@ -258,9 +258,13 @@ fn a_checkpoint_after_a_merge_keeps_long_values() {
 fn a_loss_of_power_before_the_checkpoint_uses_the_logs() {
     let disk = MemVfs::new();
     let (db, mut model) = (open(&disk), Model::new());
-    fill(&db, &mut model, scattered(100), 0);
-    db.sync().unwrap();
-    lsm_of(&db).settle_for_test().unwrap();
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        fill(&db, &mut model, scattered(100), 0);
+        db.sync().unwrap();
+        lsm.settle_for_test().unwrap();
+    });
+    drop(lsm);
     assert!(stats(&db).referred_logs > 0);
     let disk = disk.crash(&CrashPlan::LOSE_UNSYNCED);
     drop(db);

@@ -62,7 +62,8 @@ impl Shape for Levels {
             bytes: sum.bytes + guard.held_bytes(),
             stale_bytes: sum.stale_bytes + guard.freeable_bytes(rules.oldest_snapshot),
         };
-        self.guards().fold(Space::default(), add)
+        let Space { bytes, stale_bytes } = self.guards().fold(Space::default(), add);
+        Space { bytes, stale_bytes: stale_bytes.min(bytes) }
     }
 
     /// Each run beside the first costs a seek [`RUN_COST`] entries.

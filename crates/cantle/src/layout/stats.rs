@@ -250,6 +250,11 @@ pub struct FlsmStats {
     pub logs_adopted: u64,
     /// Number of tables that moved to the next level as they are, since opening.
     pub tables_moved: u64,
+    /// Number of guards that began by metadata since opening, in all levels: those that merges cut are not among
+    /// them (PebblesDB §3.3).
+    pub guards_inserted: u64,
+    /// Number of guards that joined the one before them by metadata since opening, in all levels.
+    pub guards_deleted: u64,
     /// Number of parts of tables that range deletes have dropped by metadata, since opening. Tables that they
     /// dropped as a whole do not count.
     pub ranges_dropped: u64,

@@ -1,7 +1,7 @@
 //! An estimate of the garbage that a merge makes: entries of older runs that its output hides.
 //!
-//! The filters of the older runs tell it for some of the keys. A key in about 64 KiB of the output
-//! is looked up, so a long value always is.
+//! The filters of the older runs tell it for some of the keys: one in about 64 KiB of the output, or of
+//! what it may hide. So a long value is always looked up, and so is the delete of one.
 
 use super::shape::{Piece, Shape};
 use super::view::View;
@@ -12,29 +12,42 @@ use crate::run::writer::KeptEntry;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableGet;
 use crate::types::error::Result;
+use crate::types::order::KeyOrder;
 
 /// Bytes and entries of an output for each key that is looked up.
 const STEP_BYTES: u64 = 64 << 10;
 const STEP_KEYS: u64 = 256;
 
 /// The keys of an output since the last one that was looked up.
-#[derive(Default)]
 pub(super) struct Sample {
     bytes: u64,
     keys: u64,
+    /// The usual length in bytes of a pair of the older runs.
+    usual_bytes: u64,
 }
 
 impl Sample {
+    /// For the output of a piece.
+    pub fn of<S: Shape>(order: &KeyOrder, view: &View<S>, piece: &Piece) -> Self {
+        let groups = view.shape.groups().filter(|group| group.span.intersect(order, &piece.span).is_some());
+        let sums = groups.flat_map(|group| group.runs).map(pairs);
+        let (bytes, pairs) = sums.fold((0u64, 0u64), |(bytes, pairs), (more_bytes, more)| {
+            (bytes.saturating_add(more_bytes), pairs.saturating_add(more))
+        });
+        Self { bytes: 0, keys: 0, usual_bytes: bytes / pairs.max(1) }
+    }
+
     /// Counts the versions of a key; true if it is to be looked up.
     pub fn takes(&mut self, kept: &[KeptEntry]) -> bool {
         self.keys += 1;
-        self.bytes += kept.iter().map(KeptEntry::whole_bytes).sum::<u64>();
+        self.bytes += kept.iter().map(KeptEntry::whole_bytes).sum::<u64>().max(self.usual_bytes);
         self.bytes >= STEP_BYTES || self.keys >= STEP_KEYS
     }
 
     /// Bytes of older runs that the keys since the last one are estimated to hide.
     pub fn hidden<S: Shape>(&mut self, env: &RunEnv, view: &View<S>, piece: &Piece, key: &[u8]) -> u64 {
-        let keys = std::mem::take(self).keys;
+        let keys = std::mem::take(&mut self.keys);
+        self.bytes = 0;
         let runs: Vec<&Run> = view.shape.runs_at(&env.order, key).collect();
         let is_input = |run: &&Run| piece.tables.iter().any(|input| input.file().id == run.file().id);
         let older = runs.iter().rposition(is_input).map_or(0, |last| last + 1);
@@ -71,10 +84,16 @@ fn may_contain(env: &RunEnv, run: &Run, key: &[u8], hash: u64) -> Result<bool> {
     }
 }
 
+/// Bytes and number of the pairs of a run's file.
+fn pairs(run: &Run) -> (u64, u64) {
+    match &run.source {
+        Source::Table(table) => (table.user_bytes, table.entries),
+        Source::Log(segment) => (segment.user_bytes.load(Relaxed), segment.puts.load(Relaxed)),
+    }
+}
+
 /// The usual length of a pair of a run, in bytes.
 fn pair_bytes(run: &Run) -> u64 {
-    match &run.source {
-        Source::Table(table) => table.user_bytes / table.entries.max(1),
-        Source::Log(segment) => segment.user_bytes.load(Relaxed) / segment.puts.load(Relaxed).max(1),
-    }
+    let (bytes, pairs) = pairs(run);
+    bytes / pairs.max(1)
 }

@@ -38,6 +38,9 @@ pub struct Counters {
     pub merged_bytes: Counter,
     pub logs_adopted: Counter,
     pub tables_moved: Counter,
+    /// Guards that began, and that joined the one before them, without rewriting a table.
+    pub groups_inserted: Counter,
+    pub groups_deleted: Counter,
     pub ranges_dropped: Counter,
     pub seeks: Counter,
     pub seek_runs: Counter,

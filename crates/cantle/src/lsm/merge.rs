@@ -9,7 +9,7 @@ use super::busy::Busy;
 use super::keyspace::Lsm;
 use super::lineage::LeftOut;
 use super::piece::Pass;
-use super::shape::{Job, Logs, Move, Outcome, Shape};
+use super::shape::{Job, Logs, Outcome, Shape};
 use super::state::Edit;
 use super::view::View;
 use crate::layout::stats::RunningMerge;
@@ -156,13 +156,7 @@ impl<S: Shape> Lsm<S> {
     /// Makes a change that moves no data.
     fn rearrange(&self, busy: &mut Busy, planned: &Planned) -> Result<bool> {
         let mut written = Written { lsm: self, pieces: Vec::new(), logs: Vec::new() };
-        let is_done = self.substrate.reserve.with(|| self.install(busy, planned, &mut written))?;
-        if is_done {
-            let moves = planned.job.moves.iter();
-            let sinks = moves.filter(|change| matches!(change, Move::Sink { .. })).count();
-            self.counters.tables_moved.add(sinks as u64);
-        }
-        Ok(is_done)
+        self.substrate.reserve.with(|| self.install(busy, planned, &mut written))
     }
 
     /// Merges what a job names, and installs the output. The job's groups are claimed.
@@ -288,6 +282,7 @@ impl<S: Shape> Lsm<S> {
         let removed: Vec<u64> = change.removed.iter().map(|(id, _)| *id).collect();
         self.note_written(&written.pieces, &change.added);
         self.note_dropped(&written.pieces);
+        self.note_moves(&job.moves);
         let (added, new): (Vec<_>, Vec<_>) = change.added.into_iter().unzip();
         let payload = Edit::Merge { logs: merged, removed, added }.encode();
         let edits = written.edits(payload);

@@ -59,6 +59,7 @@ mod piece;
 mod progress;
 mod rotate;
 mod rotation;
+mod run_files;
 pub mod shape;
 pub mod space;
 pub mod state;

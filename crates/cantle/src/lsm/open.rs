@@ -3,11 +3,11 @@
 use super::generation::Generation;
 use super::keyspace::{Jobs, Limits, Lsm};
 use super::rotation::Rotation;
+use super::run_files::RunFiles;
 use super::shape::{Rules, Shape};
 use super::state::{GroupRecord, Level0, State};
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
-use crate::files::StoreFile;
 use crate::filter::monkey::LOG_BITS;
 use crate::format::header::FileKind;
 use crate::layout::factory::OpenKeyspace;
@@ -15,17 +15,14 @@ use crate::log::env::LogOptions;
 use crate::log::index::indexed_part::LogSearch;
 use crate::log::shared::SharedLog;
 use crate::run::env::{RunEnv, RunOptions};
-use crate::run::record::{FileRecord, ReferredRecord};
-use crate::run::run::{Run, Source};
+use crate::run::record::FileRecord;
 use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
-use crate::table::Referred;
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
 use crate::types::span::Span;
 use crossbeam_utils::atomic::AtomicCell;
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
 
 /// Maximum length in bytes of a log that a merge reads into memory at once.
 const AT_ONCE_BYTES: u64 = 32 << 20;
@@ -62,73 +59,26 @@ impl<S: Shape> Lsm<S> {
             options: AtomicCell::new(run_options(settings.compression, &limits.rules)),
             counters: OnUse::default(),
         });
-        let is_counted = |log: &(u64, u64)| substrate.is_log_counted(*log, segments, outlived);
-        // Nothing is read of a log that does not count.
+        let mut files = RunFiles::new((&substrate, &env), segments, outlived);
         let counted = |mut group: GroupRecord| {
-            group.files.retain(|file| file.kind == FileKind::Table || is_counted(&(file.file, file.epoch)));
+            group
+                .files
+                .retain(|file| file.kind == FileKind::Table || files.is_counted((file.file, file.epoch)));
             group
         };
-        // A file that several groups share is one object. Logs come first: tables may refer to one of which
-        // another group has a part.
-        let mut files: HashMap<u64, Source> = HashMap::new();
         let groups: Vec<GroupRecord> = groups.into_values().map(counted).collect();
-        let records =
-            || groups.iter().flat_map(|group| &group.files).chain(level0.iter().filter_map(Level0::table));
-        for log in records().filter(|record| record.kind == FileKind::Log) {
-            let adopt = || substrate.adopt_log(&env.log, (log.file, log.epoch), segments, outlived);
-            files.entry(log.file).or_insert_with(|| Source::Log(adopt()));
-        }
-        let tables: HashSet<u64> =
-            records().filter(|record| record.kind == FileKind::Table).map(|table| table.file).collect();
-        let level0_logs = level0.iter().filter(|file| file.table().is_none()).map(Level0::file);
-        let logs: HashSet<u64> = level0_logs.collect();
-        let mut referred = records().flat_map(|record| &record.referred);
-        if referred.any(|log| tables.contains(&log.file) || logs.contains(&log.file)) {
-            return Err(corrupt("a table refers to values in a file of another use"));
-        }
-        let file_of = |(id, source): (&u64, &Source)| match source {
-            Source::Log(segment) => Some((*id, segment.file.clone())),
-            Source::Table(_) => None,
-        };
-        let logs_in_groups: HashMap<u64, Arc<StoreFile>> = files.iter().filter_map(file_of).collect();
-        let mut referred_logs: HashMap<u64, Arc<StoreFile>> = HashMap::new();
-        let mut run = |record: &FileRecord, area: &Span| {
-            let adopt = || match record.kind {
-                FileKind::Log => {
-                    let log = (record.file, record.epoch);
-                    Source::Log(substrate.adopt_log(&env.log, log, segments, outlived))
-                }
-                _ => {
-                    let mut log = |&ReferredRecord { file, epoch, file_bytes, .. }: &ReferredRecord| {
-                        let adopt = || substrate.files.adopt(FileKind::Log, file, id, epoch, file_bytes);
-                        let of_group = logs_in_groups.get(&file).cloned();
-                        of_group.unwrap_or_else(|| referred_logs.entry(file).or_insert_with(adopt).clone())
-                    };
-                    let referred = record.referred.iter();
-                    let referred = referred.map(|record| Referred { log: log(record), bytes: record.bytes });
-                    let referred = referred.collect();
-                    Source::Table(Arc::new(record.adopt_table(&substrate.files, id, referred)))
-                }
-            };
-            Run {
-                source: files.entry(record.file).or_insert_with(adopt).clone(),
-                span: record.span.clone().unwrap_or_else(|| area.clone()).into(),
-                dropped: record.dropped(),
-                dropped_ranges: record.dropped_ranges.clone(),
-                share_bytes: record.share_bytes,
-            }
-        };
-        let shape = S::open(&order, groups, &mut run);
+        files.add_logs(&groups, &level0).map_err(corrupt)?;
+        let shape = S::open(&order, groups, &mut |record, area| files.run(record, area));
         order.check()?;
         let shape = shape.map_err(corrupt)?;
         let (mut runs, mut void) = (Vec::with_capacity(level0.len()), Vec::new());
         for file in level0 {
             match file {
-                Level0::Log { file, epoch } if !is_counted(&(file, epoch)) => void.push(file),
+                Level0::Log { file, epoch } if !files.is_counted((file, epoch)) => void.push(file),
                 Level0::Log { file, epoch } => {
-                    runs.push(run(&FileRecord::log(file, epoch), &Span::default()))
+                    runs.push(files.run(&FileRecord::log(file, epoch), &Span::default()))
                 }
-                Level0::Table(table) => runs.push(run(&table, &Span::default())),
+                Level0::Table(table) => runs.push(files.run(&table, &Span::default())),
             }
         }
         let view = View { active: None, level0: runs, shape: Arc::new(shape) };

@@ -2,7 +2,7 @@
 
 use super::keyspace::{Counters, Lsm};
 use super::progress::Running;
-use super::shape::{Group, Outcome, Shape};
+use super::shape::{Group, Move, Outcome, Shape};
 use super::state::GroupRecord;
 use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo, RunningMerge};
 use crate::log::env::LogCounters;
@@ -118,6 +118,18 @@ impl<S: Shape> Lsm<S> {
             let before = list(&narrowed.before);
             let new = list(&narrowed.after).into_iter().filter(|range| !before.contains(range));
             self.counters.ranges_dropped.add(new.count() as u64);
+        }
+    }
+
+    /// Counts the changes of a job that move no data.
+    pub(super) fn note_moves(&self, moves: &[Move]) {
+        for change in moves {
+            match change {
+                Move::Sink { .. } => self.counters.tables_moved.add(1),
+                Move::Insert { .. } => self.counters.groups_inserted.add(1),
+                Move::Delete { .. } => self.counters.groups_deleted.add(1),
+                _ => {}
+            }
         }
     }
 

@@ -149,6 +149,8 @@ const KEYSPACE: &[Metric] = &[
     ("merges_at_once", "merges_at_once_max", "Merges of a keyspace that ran at the same time."),
     ("logs_adopted", "logs_adopted_total", "Logs in key order that became part of a guard as they are."),
     ("tables_moved", "tables_moved_total", "Tables that moved to the next level as they are."),
+    ("guards_inserted", "guards_inserted_total", "Guards that began by metadata."),
+    ("guards_deleted", "guards_deleted_total", "Guards that joined the one before them by metadata."),
     ("ranges_dropped", "ranges_dropped_total", "Parts of tables that range deletes dropped by metadata."),
     ("dropped_ranges", "dropped_ranges", "Dropped parts that the present tables have."),
     ("dropped_range_bytes", "dropped_range_bytes", "Bytes on disk of the dropped parts of tables."),
