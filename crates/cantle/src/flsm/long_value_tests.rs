@@ -218,6 +218,34 @@ fn sparse_logs_are_given_up() {
     assert_is(&db, &model, "overwritten");
 }
 
+/// Few short entries of level 0 hide nearly everything: it is freed without further writes.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "maintenance of another thread is waited for")]
+fn short_values_in_the_place_of_long_ones_free_their_space() {
+    for is_deleted in [false, true] {
+        let disk = MemVfs::without_history();
+        let (db, mut model) = filled(&disk);
+        for number in 0..300 {
+            if is_deleted {
+                db.delete(key(number)).unwrap();
+                model.remove(&key(number));
+            } else {
+                db.put(key(number), "short").unwrap();
+                model.insert(key(number), b"short".to_vec());
+            }
+        }
+        let is_freed = || stats(&db).referred_bytes < 80 * LONG as u64;
+        for _ in 0..3000 {
+            if is_freed() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(is_freed(), "{:?}", stats(&db));
+        assert_is(&db, &model, "what is left");
+    }
+}
+
 #[test]
 fn garbage_of_logs_counts_until_they_go() {
     let disk = MemVfs::without_history();

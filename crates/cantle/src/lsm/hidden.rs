@@ -3,20 +3,29 @@
 //! The filters of the older runs tell it for some of the keys: one in about 64 KiB of the output, or of
 //! what it may hide. So a long value is always looked up, and so is the delete of one.
 
+use super::keyspace::Lsm;
 use super::shape::{Piece, Shape};
 use super::view::View;
 use crate::filter::bloom;
+use crate::log::read::ahead::Reads;
+use crate::log::read::cursor::IndexedCursor;
+use crate::log::read::pass::LogWalk;
+use crate::log::segment::Segment;
 use crate::run::env::RunEnv;
 use crate::run::run::{Run, Source};
 use crate::run::writer::KeptEntry;
+use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableGet;
+use crate::types::entry::EntryCursor;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 
 /// Bytes and entries of an output for each key that is looked up.
 const STEP_BYTES: u64 = 64 << 10;
 const STEP_KEYS: u64 = 256;
+/// Number of keys of a log that are looked up at most.
+const LOOKUPS_MAX: u64 = 4096;
 
 /// The keys of an output since the last one that was looked up.
 pub(super) struct Sample {
@@ -51,16 +60,55 @@ impl Sample {
         let runs: Vec<&Run> = view.shape.runs_at(&env.order, key).collect();
         let is_input = |run: &&Run| piece.tables.iter().any(|input| input.file().id == run.file().id);
         let older = runs.iter().rposition(is_input).map_or(0, |last| last + 1);
-        let hash = bloom::hash(key);
-        let has_key = |run: &&&Run| {
-            // A file that cannot be read is reported by those who need it.
-            run.dropped.is_none()
-                && !run.is_dropped_at(&env.order, key, u64::MAX)
-                && run.span.contains(&env.order, key)
-                && may_contain(env, run, key, hash).unwrap_or(false)
-        };
-        runs[older..].iter().find(has_key).map_or(0, |run| keys * pair_bytes(run))
+        keys * found_bytes(env, runs[older..].iter().copied(), key)
     }
+}
+
+impl<S: Shape> Lsm<S> {
+    /// Counts what the entries of a log hide, as its garbage. Only if tables refer to long values: other pairs hide
+    /// about as many bytes as they have, and the length of level 0 is bounded.
+    pub(super) fn count_hidden(&self, log: &Arc<Segment>) -> Result<()> {
+        let (env, view) = (&self.env, self.rotation.view.load_full());
+        let sizes = view.sizes();
+        let parts = log.parts(env)?;
+        if sizes.referred_bytes == 0 {
+            return Ok(());
+        }
+        let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
+        let step = (STEP_BYTES / sizes.usual_bytes().max(1)).clamp(1, STEP_KEYS).max(entries / LOOKUPS_MAX);
+        let above = view.level0.iter().position(|run| run.is_of(log)).map_or(0, |place| place + 1);
+        let (env_of_log, segment) = (env.log.clone(), log.clone());
+        let walk =
+            LogWalk { env: env_of_log, segment, parts: parts.clone(), once: None, reads: Reads::default() };
+        let (walk, mut keys, mut hidden_bytes) = (Arc::new(walk), 0, 0);
+        for (number, _) in parts.indexed.iter().enumerate().filter(|(_, part)| part.root.len > 0) {
+            let mut cursor = IndexedCursor::of_places(walk.clone(), number);
+            cursor.seek_to_first()?;
+            while let Some(entry) = cursor.entry() {
+                keys += 1;
+                if keys % step == 0 {
+                    let runs = view.level0[above..].iter().chain(view.shape.runs_at(&env.order, entry.key));
+                    hidden_bytes += step * found_bytes(env, runs, entry.key);
+                }
+                cursor.next()?;
+            }
+        }
+        log.garbage_bytes.fetch_add(hidden_bytes, Relaxed);
+        Ok(())
+    }
+}
+
+/// The usual length of a pair in the first of these runs that has the key; 0 if none has.
+fn found_bytes<'a>(env: &RunEnv, mut runs: impl Iterator<Item = &'a Run>, key: &[u8]) -> u64 {
+    let hash = bloom::hash(key);
+    let has_key = |run: &&Run| {
+        // A file that cannot be read is reported by those who need it.
+        run.dropped.is_none()
+            && !run.is_dropped_at(&env.order, key, u64::MAX)
+            && run.span.contains(&env.order, key)
+            && may_contain(env, run, key, hash).unwrap_or(false)
+    };
+    runs.find(has_key).map_or(0, pair_bytes)
 }
 
 fn may_contain(env: &RunEnv, run: &Run, key: &[u8], hash: u64) -> Result<bool> {

@@ -1,13 +1,15 @@
 //! Maintenance: the work that is due at a tick, its submission, and the brake.
 
+use super::busy::Busy;
 use super::keyspace::Lsm;
-use super::merge::Trigger;
+use super::merge::{Planned, Trigger};
 use super::shape::{Group, Shape, depth, rewrite_cost};
 use super::view::View;
-use crate::layout::{Pressure, Upkeep};
+use crate::layout::{Moment, Pressure, Upkeep};
 use crate::log::segment::Segment;
 use crate::maintenance::Class;
 use crate::run::run::{Run, Source};
+use crate::run::stack::StackSizes;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::types::compression::Compression;
@@ -75,7 +77,8 @@ impl<S: Shape> Lsm<S> {
         // Tables are compressed already.
         let is_to_be_compressed = ripe.iter().any(|run| run.log().is_some()) && self.is_to_be_compressed();
         let is_left = is_to_be_compressed || (!ripe.is_empty() && self.owes_level0(view));
-        bytes >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
+        let hidden_bytes = ripe.iter().filter_map(Run::log).map(|log| log.garbage_bytes.load(Relaxed)).sum();
+        bytes.max(hidden_bytes) >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
     }
 
     /// True if a merge is due that running ones admit; `None` if that cannot be told now.
@@ -94,7 +97,8 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn maintain(&self) {
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
         let view = self.rotation.view.load_full();
-        self.tell_live_bytes(view.sizes().live_bytes());
+        let sizes = view.sizes();
+        self.tell_live_bytes(sizes.live_bytes());
         if self.substrate.read_only || self.rotation.changes.lock().retired {
             return;
         }
@@ -106,6 +110,9 @@ impl<S: Shape> Lsm<S> {
         if view.level0.len() == 1 && self.owes_level0(&view) {
             self.rotation.seal_active();
         }
+        if self.may_hide_much(&view, &sizes) {
+            self.rotation.seal_active();
+        }
         self.seal_for_memory(&view);
         if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
@@ -113,6 +120,20 @@ impl<S: Shape> Lsm<S> {
         if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) == Some(true) {
             self.submit_merge();
         }
+    }
+
+    /// True if the short entries of the active generation exceed the space bound, should each of them hide a long
+    /// value. Only an index tells which keys they have in common with older runs.
+    fn may_hide_much(&self, view: &View<S>, sizes: &StackSizes) -> bool {
+        let Some(active) = view.active.as_ref().filter(|_| sizes.referred_bytes > 0) else { return false };
+        let segment = &active.log.segment;
+        let entries =
+            segment.loaded().and_then(|parts| parts.memory.as_ref().map(|memory| memory.len() as u64));
+        let hidden_bytes = entries.unwrap_or(0).saturating_mul(sizes.usual_bytes());
+        let live_bytes = sizes.live_bytes();
+        let spare_bytes = (self.limits().rules.space_amplification - 1.0) * live_bytes as f64 / 2.0;
+        hidden_bytes / 2 > segment.len()
+            && hidden_bytes > self.level0_limit(live_bytes).max(spare_bytes as u64)
     }
 
     fn count_idle_ticks(&self) {
@@ -207,20 +228,45 @@ impl<S: Shape> Lsm<S> {
         view.shape.groups().fold(0, deeper)
     }
 
-    /// Merges the logs that many short openings have left; true if it did.
+    /// Merges the logs that many short openings have left, and the tables that these merges have left; true if it
+    /// did.
     pub(super) fn merge_left(&self, upkeep: &mut Upkeep) -> bool {
+        let merged =
+            self.merge_left_logs(upkeep).and_then(|logs| Ok(self.merge_left_tables(upkeep)? || logs));
+        merged.unwrap_or_else(|error| {
+            // The files are as they were. Reads of a damaged one fail.
+            tracing::warn!(%error, "cannot merge what openings have left");
+            false
+        })
+    }
+
+    fn merge_left_logs(&self, upkeep: &mut Upkeep) -> Result<bool> {
         let ripe = self.ripe_logs(&self.rotation.view.load_full());
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let is_urgent = ripe.len() > LOGS_MOST;
         if ripe.len() <= LOGS_KEPT || (bytes > upkeep.bytes && !is_urgent) {
-            return false;
+            return Ok(false);
         }
         upkeep.bytes = upkeep.bytes.saturating_sub(bytes);
-        self.merge_logs(Trigger::Asked).unwrap_or_else(|error| {
-            // The files are as they were. Reads of a damaged one fail.
-            tracing::warn!(%error, "cannot merge logs");
-            false
-        })
+        self.merge_logs(Trigger::Asked)
+    }
+
+    /// One merge of a group that has more runs than it may have, if it is short. An opening does not wait for
+    /// running merges, and a closing leaves it to the next opening.
+    fn merge_left_tables(&self, upkeep: &Upkeep) -> Result<bool> {
+        let runs_most = self.runs_most(&self.rotation.view.load_full());
+        if upkeep.moment == Moment::Closing || runs_most <= self.limits().rules.runs_max {
+            return Ok(false);
+        }
+        let left_bytes = upkeep.bytes;
+        let short = |view: &View<S>, busy: &Busy| {
+            let runs_of = |planned: &Planned| -> u64 {
+                let runs = planned.job.pieces.iter().flat_map(|piece| &piece.tables);
+                runs.map(Run::bytes).sum()
+            };
+            self.pick(view, busy).filter(|planned| runs_of(planned) <= left_bytes)
+        };
+        self.run_next(short, Trigger::Background)
     }
 
     /// True while maintenance runs or is due.

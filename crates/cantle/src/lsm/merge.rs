@@ -72,7 +72,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// The next change of tables that is due.
-    fn pick(&self, view: &View<S>, busy: &Busy) -> Option<Planned> {
+    pub(super) fn pick(&self, view: &View<S>, busy: &Busy) -> Option<Planned> {
         let job = view.shape.pick(&self.env.order, &self.rules(), busy)?;
         Some(Planned { logs: Vec::new(), job })
     }

@@ -180,6 +180,9 @@ impl<S: Shape> Lsm<S> {
         if !log.is_broken() && !self.flush_if_due(log)? {
             // On a full disk too: the logs of deletes must become ripe for the merge that frees space.
             self.substrate.reserve.with(|| self.substrate.seal_shared_log(&self.env, log))?;
+            if let Err(error) = self.count_hidden(&log.segment) {
+                tracing::debug!(%error, "cannot estimate what a log hides");
+            }
         }
         log.segment.end_appends();
         Ok(())

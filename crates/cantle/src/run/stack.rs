@@ -62,6 +62,11 @@ impl StackSizes {
         self.user_bytes.saturating_sub(self.garbage_bytes)
     }
 
+    /// Average bytes of a put.
+    pub fn usual_bytes(&self) -> u64 {
+        self.user_bytes / self.entries.max(1)
+    }
+
     /// Estimated number of puts that are not garbage.
     pub fn live_pairs(&self) -> u64 {
         (self.entries as f64 * (self.live_bytes() as f64 / self.user_bytes.max(1) as f64)) as u64
