@@ -304,8 +304,8 @@ struct TableReading {
     recovery: (u64, crate::mvcc::RecoveryTable),
     read_bytes: Rc<Cell<u64>>,
     file: AreaFile,
-    /// The log that the last value stood in, with its length.
-    log: RefCell<Option<(RecordFile, u64)>>,
+    /// The log that the last value stood in.
+    log: RefCell<Option<RecordFile>>,
 }
 
 impl TableReading {
@@ -331,15 +331,14 @@ impl TableReading {
         let reference = Reference::decode(value)
             .map_err(|what| Error::corruption(path, 0, format!("an entry {}", what.0)))?;
         let mut log = self.log.borrow_mut();
-        if log.as_ref().is_none_or(|(records, _)| records.header.file != reference.file) {
+        if log.as_ref().is_none_or(|records| records.header.file != reference.file) {
             let path = path.with_file_name(file_name(FileKind::Log, reference.file));
             let file =
                 self.vfs.open(&path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, &path, e))?;
-            let bytes = file.len().map_err(|e| Error::io(Attempt::Measure, &path, e))?;
             let header = FileHeader { kind: FileKind::Log, file: reference.file, base_version: 0, ..*header };
-            *log = Some((RecordFile { file, path, header }, bytes));
+            *log = Some(RecordFile { file, path, header });
         }
-        log.as_ref().map_or(Ok(Bytes::new()), |(records, bytes)| value_of(records, *bytes, &reference, key))
+        log.as_ref().map_or(Ok(Bytes::new()), |records| value_of(records, &reference, &self.order, key))
     }
 
     /// `None` if it cannot be read at all; then the findings say so.

@@ -29,7 +29,8 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
 use crate::types::entry::{EntryCursor, EntryRef, Kind};
-use crate::types::error::{Error, Result};
+use crate::types::error::{Attempt, Error, Result};
+use crate::types::order::KeyOrder;
 use bytes::Bytes;
 
 /// The index of a log is looked at if its pairs have this part of the length of a long value, on average.
@@ -91,30 +92,33 @@ impl ReferredLogs {
     /// The value that an entry of `key` refers to.
     pub fn read(&self, env: &RunEnv, key: &[u8], value: &[u8]) -> Result<Bytes> {
         let (reference, log) = self.resolve(value)?;
-        read_value(env.files.store, log, &reference, key)
+        read_value(env, log, &reference, key)
     }
 }
 
 /// The value of `key` that stands at this place of a log of the store. Nothing is cached: such a value would
 /// take the place of many blocks.
-pub fn read_value(store: u128, log: &StoreFile, reference: &Reference, key: &[u8]) -> Result<Bytes> {
+fn read_value(env: &RunEnv, log: &StoreFile, reference: &Reference, key: &[u8]) -> Result<Bytes> {
     // The rest of the header is not part of a record's checksum, and versions are not needed.
-    let (keyspace, file, epoch) = (log.keyspace, log.id, log.epoch);
+    let (keyspace, store, file, epoch) = (log.keyspace, env.files.store, log.id, log.epoch);
     let header = FileHeader { kind: FileKind::Log, keyspace, store, file, epoch, base_version: 0 };
     let records = RecordFile { file: log.handle()?, path: log.path.clone(), header };
-    value_of(&records, log.bytes(), reference, key)
+    value_of(&records, reference, &env.order, key)
 }
 
-/// The same, in a file of records of this length.
-pub fn value_of(records: &RecordFile, file_bytes: u64, reference: &Reference, key: &[u8]) -> Result<Bytes> {
+/// The same, in a file of records. The key of the record is equal to this one, but under some comparators may
+/// have other bytes: a get has those of its caller.
+pub fn value_of(records: &RecordFile, reference: &Reference, order: &KeyOrder, key: &[u8]) -> Result<Bytes> {
     let Reference { offset, len, .. } = *reference;
     let corrupt = |what: &str| Error::corruption(&records.path, offset, what);
+    let file_bytes = records.file.len().map_err(|e| Error::io(Attempt::Measure, &records.path, e))?;
+    // Checked before memory is allocated.
     if offset.saturating_add(len.into()) > file_bytes {
         return Err(corrupt("a table refers to a value behind the end of the log"));
     }
     let payload = records.read(offset, len as usize)?;
     match LogRecord::decode(&payload, 0) {
-        Ok(LogRecord::Op(op)) if op.kind == Kind::Put && op.key == key => {
+        Ok(LogRecord::Op(op)) if op.kind == Kind::Put && order.compare(op.key, key).is_eq() => {
             Ok(payload.slice(payload.len() - op.value.len()..))
         }
         _ => Err(corrupt("a table refers to a record that is no put of its key")),
@@ -131,14 +135,16 @@ pub fn are_most(log: &Arc<LogWalk>, longest: u32, rest: f64) -> Result<bool> {
     if rest < 0.0 || is_short {
         return Ok(false);
     }
-    let mut long_bytes = 0;
-    let mut add = |place: RecordPtr| {
-        if place.len > longest {
+    let (mut long_bytes, mut last) = (0, None::<Vec<u8>>);
+    let mut add = |key: &[u8], place: RecordPtr| {
+        // Older versions of a key, which come behind its newest, are garbage soon, if they are not already.
+        if place.len > longest && last.as_deref() != Some(key) {
             long_bytes += u64::from(place.len);
+            last = Some(key.to_vec());
         }
     };
     if let Some(memory) = &log.parts.memory {
-        memory.for_each(|_, hit| add(hit.place));
+        memory.for_each(|key, hit| add(key, hit.place));
     }
     for (number, part) in log.parts.indexed.iter().enumerate() {
         if part.root.len == 0 {
@@ -146,8 +152,8 @@ pub fn are_most(log: &Arc<LogWalk>, longest: u32, rest: f64) -> Result<bool> {
         }
         let mut cursor = IndexedCursor::of_places(log.clone(), number);
         cursor.seek_to_first()?;
-        while cursor.entry().is_some() {
-            cursor.place()?.into_iter().for_each(&mut add);
+        while let Some(entry) = cursor.entry() {
+            cursor.place()?.into_iter().for_each(|place| add(entry.key, place));
             cursor.next()?;
         }
     }
