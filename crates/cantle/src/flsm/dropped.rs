@@ -33,7 +33,7 @@ fn is_gone(order: &KeyOrder, run: &Run, oldest_snapshot: u64) -> bool {
 
 /// True for a table that only says which files it replaces.
 pub(super) fn is_empty(run: &Run) -> bool {
-    matches!(&run.source, Source::Table(table) if table.is_empty())
+    run.is_empty_table()
 }
 
 impl Changing<'_> {
@@ -119,11 +119,12 @@ impl Levels {
     }
 
     /// The removal of tables that hold nothing, if the files that they replace have gone. A file that
-    /// was shared still has the keys that its other groups do not read any more.
+    /// was shared still has the keys that its other groups do not read any more, and a log to which tables
+    /// refer has everything that was written to it.
     pub(super) fn pick_empty(&self, rules: &Rules, busy: &Busy) -> Option<Job> {
         let runs = self.guards().flat_map(|guard| &guard.runs);
-        let shared = runs.filter(|run| run.share_bytes.is_some()).map(|run| run.file().id).min();
-        let settled = shared.map_or(rules.settled, |shared| shared.min(rules.settled));
+        let left = runs.filter_map(Run::least_left).min();
+        let settled = left.map_or(rules.settled, |left| left.min(rules.settled));
         let may_go = |run: &Run| is_empty(run) && run.file().id < settled;
         let guards = self.guards().filter(|guard| guard.runs.iter().any(may_go) && busy.is_free(guard.id));
         let moves: Vec<Move> = guards.map(|guard| Move::Forget { group: guard.id, settled }).collect();

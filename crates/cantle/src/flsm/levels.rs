@@ -149,8 +149,7 @@ impl Guard {
 
     /// Bytes of its files, of the values in logs that they refer to, and of what nobody claims any more of both.
     pub fn held_bytes(&self) -> u64 {
-        let referred_bytes: u64 = self.runs.iter().map(Run::referred_bytes).sum();
-        self.bytes() + referred_bytes + self.unclaimed_bytes()
+        self.runs.iter().map(Run::whole_bytes).sum::<u64>() + self.unclaimed_bytes()
     }
 
     /// Bytes of garbage of the guard, and of garbage in older runs of other guards that its entries hide: each

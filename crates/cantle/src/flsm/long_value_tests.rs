@@ -290,10 +290,11 @@ fn a_loss_of_power_before_the_checkpoint_uses_the_logs() {
     lsm.without_merges_for_test(|| {
         fill(&db, &mut model, scattered(100), 0);
         db.sync().unwrap();
+        assert_eq!(stats(&db).referred_logs, 0);
         lsm.settle_for_test().unwrap();
     });
-    drop(lsm);
     assert!(stats(&db).referred_logs > 0);
+    drop(lsm);
     let disk = disk.crash(&CrashPlan::LOSE_UNSYNCED);
     drop(db);
     let db = open(&disk);

@@ -30,6 +30,8 @@ mod levels;
 #[cfg(test)]
 mod life_tests;
 #[cfg(test)]
+mod long_value_more_tests;
+#[cfg(test)]
 mod long_value_tests;
 #[cfg(test)]
 mod many_deletes_tests;

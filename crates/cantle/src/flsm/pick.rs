@@ -111,6 +111,23 @@ impl Guard {
         (2..=self.runs.len()).rev().find(is_paid)
     }
 
+    /// Number of its newest runs that hold nothing.
+    fn empty_on_top(&self) -> usize {
+        self.runs.iter().take_while(|run| run.is_empty_table()).count()
+    }
+
+    /// Number of its newest runs that are merged if there are too many. A merge of one run with tables that hold
+    /// nothing could leave as many as before.
+    fn alike(&self, rules: &Rules) -> usize {
+        let empty = self.empty_on_top();
+        if empty > self.runs_max(rules) {
+            return empty;
+        }
+        let full: Vec<usize> = (0..self.runs.len()).filter(|&at| !self.runs[at].is_empty_table()).collect();
+        let bytes: Vec<u64> = full.iter().map(|&at| self.runs[at].bytes()).collect();
+        alike(&bytes).checked_sub(1).and_then(|last| full.get(last)).map_or(0, |last| last + 1)
+    }
+
     /// Number of runs that it may have before some of them are merged.
     pub fn runs_max(&self, rules: &Rules) -> usize {
         if rules.is_tuned { self.tally.runs().min(rules.runs_max) } else { rules.runs_max }
@@ -188,7 +205,7 @@ impl Levels {
         let within = |guard: &Arc<Guard>, count| admitted(busy, guard.merge(count, rules));
         let is_crowded = |guard: &&Arc<Guard>| {
             let runs_max = guard.runs_max(rules);
-            guard.runs.len() > runs_max && guard.depth(order) > runs_max
+            guard.runs.len() > runs_max && guard.depth(order).max(guard.empty_on_top()) > runs_max
         };
         let crowded = |level: &Level| {
             let mut crowded: Vec<Arc<Guard>> = level.iter().filter(is_crowded).cloned().collect();
@@ -196,10 +213,7 @@ impl Levels {
             crowded.reverse();
             crowded
         };
-        let newest_alike = |guard: &Arc<Guard>| {
-            let bytes: Vec<u64> = guard.runs.iter().map(Run::bytes).collect();
-            within(guard, alike(&bytes))
-        };
+        let newest_alike = |guard: &Arc<Guard>| within(guard, guard.alike(rules));
         let owes = |guard: &Guard| match rules.seek_compaction {
             Some(_) => guard.tally.is_sought(),
             None => guard.tally.debt() > rewrite_cost(guard.entries(), guard.bytes()),

@@ -76,7 +76,7 @@ impl Shape for Levels {
                 continue;
             }
             let is_last = guard.level as usize == self.levels.len();
-            let spare_runs = guard.depth(order) as u64 - u64::from(is_last);
+            let spare_runs = (guard.depth(order) as u64).saturating_sub(u64::from(is_last));
             guard.tally.owe(entries + RUN_COST * spare_runs);
         }
     }

@@ -41,8 +41,10 @@ impl<S: Shape> Lsm<S> {
         let is_input = |run: &&Run| piece.tables.iter().any(|input| input.file().id == run.file().id);
         let groups = view.shape.groups().filter(|group| is_below(group.level, group.span));
         let runs = groups.flat_map(|group| group.runs).filter(|run| !is_input(run));
-        let long = runs.filter(|run| run.dropped.is_none() && run.bytes() >= least);
+        let long = runs.filter(|run| run.dropped.is_none() && run.whole_bytes() >= least);
         let narrow = |run: &Run| {
+            // A range of few bytes may refer to long values.
+            let least = ((least as f64 / run.whole_per_byte()) as u64).max(1);
             let after = Narrowing { env: &self.env, run, least }.after(deleted, keep).ok()??;
             let (file, span) = (run.file().id, run.span.clone());
             Some(Narrowed {

@@ -11,6 +11,7 @@ use crate::substrate::Grant;
 use crate::table::{Lineage, Part};
 use crate::types::error::Result;
 use crate::types::span::Span;
+use std::cell::OnceCell;
 
 /// True for a run with anything to merge. A table may have a lineage alone.
 fn has_content(run: &Run) -> bool {
@@ -87,8 +88,13 @@ impl<'a, S: Shape> LeftOut<'a, S> {
         self.parts.extend(of_piece.into_iter().filter(|part| part.replaced > 0));
         // A table without entries may say something of other pieces.
         let order = &self.lsm.env.order;
-        let settled = self.lsm.substrate.files.settled_below();
-        for run in stack.files.iter().filter(|run| !has_content(run) && run.file().id >= settled) {
+        let left = || self.lsm.rotation.view.load_full().tables().filter_map(Run::least_left).min();
+        let settled = OnceCell::new();
+        let settled = || {
+            let gone = self.lsm.substrate.files.settled_below();
+            *settled.get_or_init(|| left().map_or(gone, |left| left.min(gone)))
+        };
+        for run in stack.files.iter().filter(|run| !has_content(run) && run.file().id >= settled()) {
             let parts = self.lsm.read_lineage(run)?.map(|lineage| lineage.parts()).unwrap_or_default();
             let parts = parts.into_iter().filter(|part| part.replaced > 0);
             let others = parts.flat_map(|part| {

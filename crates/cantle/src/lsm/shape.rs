@@ -156,13 +156,15 @@ pub struct Group<'a> {
     pub debt: u64,
 }
 
-/// Number of runs that a read of one key has to search at most: some have no key in common.
+/// Number of runs that a read of one key has to search at most: some have no key in common. Tables that hold
+/// nothing do not count: merging them with others saves nothing, and may leave such a table again.
 pub fn depth(order: &KeyOrder, runs: &[Run]) -> usize {
+    let full = || runs.iter().filter(|run| !run.is_empty_table());
     let reaching = |run: &Run| match &run.span.start {
-        Some(start) => runs.iter().filter(|other| other.span.contains(order, start)).count(),
-        None => runs.iter().filter(|other| other.span.start.is_none()).count(),
+        Some(start) => full().filter(|other| other.span.contains(order, start)).count(),
+        None => full().filter(|other| other.span.start.is_none()).count(),
     };
-    if runs.len() < 2 { runs.len() } else { runs.iter().map(reaching).max().unwrap_or(0) }
+    if runs.len() < 2 { runs.len() } else { full().map(reaching).max().unwrap_or(0) }
 }
 
 /// The logs of a merge.

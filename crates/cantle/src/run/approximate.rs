@@ -40,12 +40,12 @@ pub fn whole(runs: &[Run]) -> Result<u64> {
     runs.iter().filter(|file| file.dropped.is_none()).map(bytes_of).sum()
 }
 
-/// Bytes of a run. If no one has read a log since its writer was killed, only its file has the
-/// length.
+/// Bytes of a run, with the values in logs that it refers to. If no one has read a log since its writer was
+/// killed, only its file has the length.
 fn bytes_of(file: &Run) -> Result<u64> {
     match (&file.source, file.share_bytes) {
         (Source::Log(segment), None) => segment.file_len(),
-        _ => Ok(file.bytes()),
+        _ => Ok(file.whole_bytes()),
     }
 }
 

@@ -78,6 +78,11 @@ impl Run {
         }
     }
 
+    /// True for a table that only says which files it replaces.
+    pub fn is_empty_table(&self) -> bool {
+        matches!(&self.source, Source::Table(table) if table.is_empty())
+    }
+
     /// True if the run is this log.
     pub fn is_of(&self, segment: &Segment) -> bool {
         self.log().is_some_and(|log| std::ptr::eq(&**log, segment))
@@ -125,6 +130,13 @@ impl Run {
         }
     }
 
+    /// The least number of its files that stay although other keys than its own are replaced: a shared one, and
+    /// the logs that it refers to.
+    pub fn least_left(&self) -> Option<u64> {
+        let shared = self.share_bytes.map(|_| self.file().id);
+        shared.into_iter().chain(self.referred().iter().map(|referred| referred.log.id)).min()
+    }
+
     /// The part of its file that is its own, at most 1.
     fn part_of_file(&self) -> f64 {
         let of = |share_bytes: u64| (share_bytes as f64 / self.file().bytes().max(1) as f64).min(1.0);
@@ -134,12 +146,26 @@ impl Run {
     /// The run's share of each log that its table refers to, in bytes.
     fn shares_of_logs(&self) -> impl Iterator<Item = (&Arc<StoreFile>, u64)> {
         let part = self.part_of_file();
-        self.referred().iter().map(move |Referred { log, bytes }| (log, (*bytes as f64 * part) as u64))
+        // At least one byte, so that somebody has a portion of what is unclaimed.
+        self.referred()
+            .iter()
+            .map(move |Referred { log, bytes }| (log, ((*bytes as f64 * part) as u64).max(1)))
     }
 
     /// Bytes of the records in logs that the run refers to for values.
     pub fn referred_bytes(&self) -> u64 {
         self.shares_of_logs().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes of the run and of the values that it refers to, for each of its own, at least 1.
+    pub fn whole_per_byte(&self) -> f64 {
+        let file_bytes = self.file().bytes().max(1) as f64;
+        1.0 + self.referred().iter().map(|log| log.bytes as f64).sum::<f64>() / file_bytes
+    }
+
+    /// Bytes of the run and of the values that it refers to.
+    pub fn whole_bytes(&self) -> u64 {
+        self.bytes() + self.referred_bytes()
     }
 
     /// Counts a reference of a chunk to the file, and to the logs that its table refers to.
@@ -212,11 +238,13 @@ impl Run {
         1.0 - (ranges.bytes() as f64 / self.bytes().max(1) as f64).min(1.0)
     }
 
-    /// Estimated bytes in dropped ranges that no snapshot from this version on sees.
+    /// Estimated bytes in dropped ranges that no snapshot from this version on sees, with the values that they
+    /// refer to.
     pub fn dropped_bytes(&self, oldest_snapshot: u64) -> u64 {
         let ranges = self.dropped_ranges.iter().flat_map(|ranges| ranges.list());
         let bytes = ranges.filter(|range| range.version <= oldest_snapshot).map(|range| range.bytes);
-        bytes.fold(0, u64::saturating_add).min(self.bytes())
+        let own = bytes.fold(0, u64::saturating_add).min(self.bytes());
+        (own as f64 * self.whole_per_byte()) as u64
     }
 
     /// True if a read at `at` must search the file for keys of the span.
