@@ -228,6 +228,26 @@ fn a_log_that_is_too_short_is_damage() {
     assert!(!db.verify().unwrap().is_ok());
 }
 
+/// A guard has few bytes for many long values. If these are copied, they become many tables.
+#[test]
+fn values_that_are_copied_are_divided_among_tables() {
+    let disk = MemVfs::without_history();
+    let (db, mut model) = (open(&disk), Model::new());
+    fill(&db, &mut model, scattered(300), 0);
+    db.compact_range(..).unwrap();
+    assert_eq!(lsm_of(&db).view().tables().count(), 1);
+    db.close().unwrap();
+    let compressed = KeyspaceOptions::new().layout(flsm()).compression(crate::Compression::Lz4);
+    let db = open_with(&disk, compressed);
+    db.put(key(0), "short").unwrap();
+    model.insert(key(0), b"short".to_vec());
+    db.compact_range(..).unwrap();
+    assert_eq!(stats(&db).referred_logs, 0);
+    let tables = lsm_of(&db).view().tables().count();
+    assert!((20..80).contains(&tables), "{tables}");
+    assert_is(&db, &model, "copied");
+}
+
 /// Values are overwritten at random under each bound, with snapshots that are open for a while.
 #[test]
 fn the_bound_on_space_is_kept_and_reached() {

@@ -136,7 +136,8 @@ impl Guard {
     /// The merge of the newest `count` runs within the last level.
     pub(super) fn merge(&self, count: usize, rules: &Rules) -> Piece {
         let is_whole = count == self.runs.len();
-        let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
+        // Values in logs may be copied. If they are not, the output is shorter, and cut in fewer places.
+        let bytes: u64 = self.runs[..count].iter().map(Run::whole_bytes).sum();
         // Garbage takes no part in the output.
         let bytes = bytes.saturating_sub(self.stale_bytes(rules.oldest_snapshot));
         let is_divided = is_whole && rules.hashed.is_none() && bytes > CUT_FROM * rules.table_bytes / 2;
@@ -490,7 +491,7 @@ impl Levels {
             };
             let tables: Vec<Run> = guards.iter().flat_map(|above| &above.runs).filter_map(part).collect();
             let logs_bytes = logs_bytes / last.len().max(1) as u64;
-            let bytes = tables.iter().map(Run::bytes).sum::<u64>() + logs_bytes;
+            let bytes = tables.iter().map(Run::whole_bytes).sum::<u64>() + logs_bytes;
             Piece {
                 span: guard.span.clone(),
                 tables,
