@@ -17,7 +17,7 @@ use crate::sync::time::now;
 use crate::table::TableGet;
 use crate::table::TableHandle;
 use crate::types::entry::Kind;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use bytes::Bytes;
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -190,6 +190,11 @@ fn resolve(
             Some(value) => value,
             None => segment.read_value(&parts.header, hit.place)?,
         })),
+        // Tables alone refer to values elsewhere.
+        Some((hit, _)) if hit.kind == Kind::PutApart => {
+            let what = "the index of a log has an entry of a table";
+            return Err(Error::corruption(&segment.file.path, hit.place.offset, what));
+        }
         Some(_) => Some(Found::Deleted),
         None => deleted.map(|_| Found::Deleted),
     })
