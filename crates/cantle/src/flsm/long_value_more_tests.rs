@@ -250,6 +250,7 @@ fn values_that_are_copied_are_divided_among_tables() {
 
 /// Values are overwritten at random under each bound, with snapshots that are open for a while.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "maintenance of another thread is waited for")]
 fn the_bound_on_space_is_kept_and_reached() {
     for (seed, amplification) in [1.1, 1.5, 3.0].into_iter().enumerate() {
         let mut rng = Rng::new(seed as u64);

@@ -258,8 +258,10 @@ impl Levels {
             return None;
         }
         let gain = |guard: &Guard| guard.gain_bytes(rules) as f64 / guard.held_bytes().max(1) as f64;
+        // A strict bound is exceeded by less.
+        let gain_min = GAIN_MIN.min(rules.sparse_part());
         let best = |level: &Level| {
-            let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= GAIN_MIN).cloned().collect();
+            let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= gain_min).cloned().collect();
             gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
             gaining.reverse();
             gaining

@@ -8,6 +8,7 @@ use crate::lsm::keyspace::Lsm;
 use crate::lsm::merge::{Planned, Trigger};
 use crate::lsm::shape::Shape;
 use crate::lsm::view::View;
+use crate::run::record::ReferredRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::random::Rng;
@@ -322,7 +323,22 @@ fn a_manifest_whose_guards_cannot_be_is_corruption() {
         outside.files.push(file);
         outside
     };
+    // References to values, to a log of level 0, to a table, out of order and beyond their log.
+    let referring = |logs: &[(u64, u64)]| {
+        let mut file = crate::run::record::FileRecord::log(99, 1);
+        file.kind = crate::format::header::FileKind::Table;
+        let referred = |&(file, bytes)| ReferredRecord { file, epoch: 1, file_bytes: 100, bytes };
+        file.referred = logs.iter().map(referred).collect();
+        let mut other = crate::run::record::FileRecord::log(98, 1);
+        other.kind = file.kind;
+        vec![GroupRecord { files: vec![file, other], ..guard(2, 1, None) }]
+    };
+    let none_of_their_logs = "refers to values in a file that is none of their logs";
     for (added, why) in [
+        (referring(&[(98, 10)]), none_of_their_logs),
+        (referring(&[(99, 10)]), "refers to logs out of order, or to itself"),
+        (referring(&[(90, 10), (90, 10)]), "refers to logs out of order, or to itself"),
+        (referring(&[(90, 101)]), "refers to more bytes than a log has"),
         (vec![guard(2, 1, None)], "does not begin with a group for the smallest keys"),
         (vec![guard(2, 1, Some("x")), guard(3, 1, Some("x"))], "begin at the same key"),
         (vec![guard(2, 3, None)], "a level between others has no guard"),
@@ -331,7 +347,9 @@ fn a_manifest_whose_guards_cannot_be_is_corruption() {
         let disk = MemVfs::new();
         let db = open(&disk);
         db.put("a", "b").unwrap();
-        let edit = Edit::Merge { logs: Vec::new(), removed: Vec::new(), added };
+        let removed =
+            if added.iter().any(|group| !group.files.is_empty() && group.id == 2) { vec![1] } else { vec![] };
+        let edit = Edit::Merge { logs: Vec::new(), removed, added };
         let (manifest, keyspace) = (&lsm_of(&db).substrate.manifest, lsm_of(&db).env.keyspace);
         manifest.append(&[crate::manifest::Edit::Layout { keyspace, payload: edit.encode() }]).unwrap();
         let path = manifest.path();

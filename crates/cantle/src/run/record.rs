@@ -232,6 +232,9 @@ fn decode_referred(decoder: &mut Decoder<'_>, table: &FileRecord) -> Result<Vec<
         if file == table.file || referred.last().is_some_and(|last| last.file >= file) {
             return Err(Malformed("refers to logs out of order, or to itself"));
         }
+        if bytes > file_bytes {
+            return Err(Malformed("refers to more bytes than a log has"));
+        }
         referred.push(ReferredRecord { file, epoch, file_bytes, bytes });
     }
     Ok(referred)
