@@ -13,6 +13,7 @@ use crate::log::read::pass::LogWalk;
 use crate::log::segment::Segment;
 use crate::run::env::RunEnv;
 use crate::run::run::{Run, Source};
+use crate::run::stack::StackSizes;
 use crate::run::writer::KeptEntry;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -24,6 +25,8 @@ use crate::types::order::KeyOrder;
 /// Bytes and entries of an output for each key that is looked up.
 const STEP_BYTES: u64 = 64 << 10;
 const STEP_KEYS: u64 = 256;
+/// The bytes that a log hides are estimated if they may be more than this many times its length.
+const HIDDEN_FACTOR: u64 = 4;
 /// Number of keys of a log that are looked up at most.
 const LOOKUPS_MAX: u64 = 4096;
 
@@ -65,16 +68,16 @@ impl Sample {
 }
 
 impl<S: Shape> Lsm<S> {
-    /// Counts what the entries of a log hide, as its garbage. Only if tables refer to long values: other pairs hide
-    /// about as many bytes as they have, and the length of level 0 is bounded.
+    /// Counts what the entries of a log hide, as its garbage, if that may be much more than their own length.
+    /// Other pairs hide about as many bytes as they have, and the length of level 0 is bounded.
     pub(super) fn count_hidden(&self, log: &Arc<Segment>) -> Result<()> {
         let (env, view) = (&self.env, self.rotation.view.load_full());
         let sizes = view.sizes();
         let parts = log.parts(env)?;
-        if sizes.referred_bytes == 0 {
+        let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
+        if !may_hide_more(entries, &sizes, log.len()) {
             return Ok(());
         }
-        let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
         let step = (STEP_BYTES / sizes.usual_bytes().max(1)).clamp(1, STEP_KEYS).max(entries / LOOKUPS_MAX);
         let above = view.level0.iter().position(|run| run.is_of(log)).map_or(0, |place| place + 1);
         let (env_of_log, segment) = (env.log.clone(), log.clone());
@@ -96,6 +99,11 @@ impl<S: Shape> Lsm<S> {
         log.garbage_bytes.fetch_add(hidden_bytes, Relaxed);
         Ok(())
     }
+}
+
+/// True if these entries may hide several times the length of their log.
+pub(super) fn may_hide_more(entries: u64, sizes: &StackSizes, log_bytes: u64) -> bool {
+    entries.saturating_mul(sizes.usual_bytes()) / HIDDEN_FACTOR > log_bytes
 }
 
 /// The usual length of a pair in the first of these runs that has the key; 0 if none has.

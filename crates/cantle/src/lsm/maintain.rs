@@ -1,6 +1,7 @@
 //! Maintenance: the work that is due at a tick, its submission, and the brake.
 
 use super::busy::Busy;
+use super::hidden::may_hide_more;
 use super::keyspace::Lsm;
 use super::merge::{Planned, Trigger};
 use super::shape::{Group, Shape, depth, rewrite_cost};
@@ -125,15 +126,14 @@ impl<S: Shape> Lsm<S> {
     /// True if the short entries of the active generation exceed the space bound, should each of them hide a long
     /// value. Only an index tells which keys they have in common with older runs.
     fn may_hide_much(&self, view: &View<S>, sizes: &StackSizes) -> bool {
-        let Some(active) = view.active.as_ref().filter(|_| sizes.referred_bytes > 0) else { return false };
+        let Some(active) = &view.active else { return false };
         let segment = &active.log.segment;
-        let entries =
-            segment.loaded().and_then(|parts| parts.memory.as_ref().map(|memory| memory.len() as u64));
-        let hidden_bytes = entries.unwrap_or(0).saturating_mul(sizes.usual_bytes());
-        let live_bytes = sizes.live_bytes();
+        let entries = segment.loaded().and_then(|parts| parts.memory.as_ref().map(|memory| memory.len()));
+        let (entries, live_bytes) = (entries.unwrap_or(0) as u64, sizes.live_bytes());
         let spare_bytes = (self.limits().rules.space_amplification - 1.0) * live_bytes as f64 / 2.0;
-        hidden_bytes / 2 > segment.len()
-            && hidden_bytes > self.level0_limit(live_bytes).max(spare_bytes as u64)
+        may_hide_more(entries, sizes, segment.len())
+            && entries.saturating_mul(sizes.usual_bytes())
+                > self.level0_limit(live_bytes).max(spare_bytes as u64)
     }
 
     fn count_idle_ticks(&self) {
