@@ -73,6 +73,10 @@ fn a_long_value_is_written_once() {
         "{own:?}"
     );
     let disk_bytes = of_keyspace.log_bytes + of_keyspace.table_bytes + of_keyspace.unclaimed_bytes;
+    println!(
+        "{} bytes from users, {} in logs, {} in tables written, {disk_bytes} on disk",
+        of_keyspace.user_bytes_written, of_keyspace.log_bytes_written, of_keyspace.table_bytes_written
+    );
     assert!(disk_bytes < 5 * 300 * LONG as u64 / 4, "{of_keyspace:?}");
     assert!(of_keyspace.live_bytes >= 300 * LONG as u64, "{of_keyspace:?}");
     assert_is(&db, &model, "compacted");
