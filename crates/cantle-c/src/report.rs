@@ -201,8 +201,8 @@ pub unsafe extern "C" fn cantle_stat(
 
 /// The key ranges that a keyspace's layout manages (chunks; in `flsm` the logs of level 0, then the
 /// guards level by level), in key order, as a JSON array of objects: `start_hex` (the smallest
-/// possible key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `garbage_bytes`,
-/// `tables`, `tables_max` (the limit of a guard), `dropped_ranges` (parts of tables that range
+/// possible key, in hexadecimal digits), `level`, `table_bytes`, `log_bytes`, `referred_bytes` (long
+/// values in logs that its tables refer to), `garbage_bytes`, `tables`, `tables_max` (the limit of a guard), `dropped_ranges` (parts of tables that range
 /// deletes have dropped), `segments`, `resident_bytes`, `heat`, `read_debt`. `keyspace` may be NULL
 /// for the default one.
 ///

@@ -72,13 +72,17 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
     let numbered = levels.iter().filter(|level| !is_logs(level));
     let _ = writeln!(
         text,
-        "{} in {}: {} in {}, {} in {}; {} of it garbage{}",
+        "{} in {}: {} in {}, {} in {}{}; {} of it garbage{}",
         counted(counts.iter().sum::<usize>() as u64, canvas.noun.trim_end_matches('s'), canvas.noun),
         counted(numbered.count() as u64, "level", "levels"),
         human_bytes(sum(|region| region.table_bytes)),
         counted(sum(|region| region.tables.into()), "table", "tables"),
         human_bytes(sum(|region| region.log_bytes)),
         counted(sum(|region| region.segments.into()), "log", "logs"),
+        match sum(|region| region.referred_bytes) {
+            0 => String::new(),
+            bytes => format!(", {} in logs that tables refer to", human_bytes(bytes)),
+        },
         human_bytes(sum(|region| region.garbage_bytes)),
         match sum(|region| region.dropped_ranges.into()) {
             0 => String::new(),

@@ -266,6 +266,7 @@ fn ranges_for_machines_begin_with_keys_as_text_and_in_hexadecimal() {
                 "level",
                 "table_bytes",
                 "log_bytes",
+                "referred_bytes",
                 "garbage_bytes",
                 "tables",
                 "tables_max",

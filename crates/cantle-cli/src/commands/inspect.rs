@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 /// cost of reads since the guard was last merged, in entries that they passed over.
 ///
 /// --json prints an array with one object for each range: start (its smallest possible key as the map prints it; empty
-/// in the first range), start_hex (the same key, whole, in hexadecimal), level, table_bytes, log_bytes, garbage_bytes,
-/// tables, tables_max, dropped_ranges, segments, resident_bytes, heat, read_debt. Level 0 of guards is one object for
-/// all logs. A dropped range is a part of a table that a range delete covers: it is garbage, and nobody reads it.
+/// in the first range), start_hex (the same key, whole, in hexadecimal), level, table_bytes, log_bytes, referred_bytes (long
+/// values in logs that its tables refer to), garbage_bytes, tables, tables_max, dropped_ranges, segments,
+/// resident_bytes, heat, read_debt. Level 0 of guards is one object for all logs. A dropped range is a part of a table that a range delete covers: it is garbage, and nobody reads it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {

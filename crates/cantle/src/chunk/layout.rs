@@ -75,6 +75,7 @@ impl Layout for Chunks {
                 level: 0,
                 table_bytes: sizes.table_bytes,
                 log_bytes: sizes.log_bytes + funk.logs().map(|segment| segment.unread_bytes()).sum::<u64>(),
+                referred_bytes: 0,
                 garbage_bytes: sizes.garbage_bytes + sizes.dropped_bytes,
                 tables: sizes.tables,
                 tables_max: 0,

@@ -330,6 +330,9 @@ pub struct RegionInfo {
     pub table_bytes: u64,
     /// Bytes of the region's log segments.
     pub log_bytes: u64,
+    /// Bytes of long values in logs that the region's tables refer to. These logs are no segments of the region.
+    /// Always 0 in `chunk`.
+    pub referred_bytes: u64,
     /// Estimated bytes of garbage in tables and log segments.
     pub garbage_bytes: u64,
     /// Number of tables.

@@ -13,7 +13,8 @@ thread_local! {
 pub fn small() -> KeyspaceOptions {
     match LAYOUT.get() {
         LayoutKind::Flsm => {
-            let layout = FlsmOptions::new().generation_bytes(64 << 10).guard_bytes(64 << 10);
+            // Below 1 KiB a value is part of a table. Tables that refer to longer ones would be few.
+            let layout = FlsmOptions::new().generation_bytes(32 << 10).guard_bytes(32 << 10);
             KeyspaceOptions::new().layout(layout.max_sstables_per_guard(3))
         }
         _ => KeyspaceOptions::new().layout(ChunkOptions::new().chunk_bytes(64 << 10).log_bytes(64 << 10)),

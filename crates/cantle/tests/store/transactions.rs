@@ -31,6 +31,9 @@ fn filler(n: u64) -> String {
     format!("{}{:03}x", (b'a' + (n / 50) as u8) as char, n % 50 * 2)
 }
 
+/// Bytes of a value of the store.
+const VALUE_BYTES: usize = 950;
+
 /// A store with 300 pairs from `a` to `f` in several chunks.
 pub fn store() -> Db {
     store_on(Arc::new(MemVfs::new()))
@@ -39,7 +42,7 @@ pub fn store() -> Db {
 fn store_on(vfs: Arc<dyn cantle::vfs::Vfs>) -> Db {
     let db = open_on(vfs, small());
     for n in 0..300 {
-        db.put(filler(n), vec![7; 2000]).unwrap();
+        db.put(filler(n), vec![7; VALUE_BYTES]).unwrap();
     }
     settle(&db);
     assert!(db.regions().unwrap().len() > 4, "the keys should lie in several chunks");
@@ -261,7 +264,7 @@ fn a_change_is_found_whatever_becomes_of_its_chunk() {
             for (change_name, change) in changes {
                 let db = open_with(keyspace.clone());
                 for n in 0..300 {
-                    db.put(filler(n), vec![7; 2000]).unwrap();
+                    db.put(filler(n), vec![7; VALUE_BYTES]).unwrap();
                 }
                 db.put("b050", "old").unwrap();
                 settle(&db);
@@ -606,7 +609,7 @@ fn an_open_transaction_hinders_nobody_and_keeps_what_it_sees() {
     }
     db.compact_range(..).unwrap();
     assert_eq!(keys(tx.range(..)), before);
-    assert_eq!(tx.get(filler(0)).unwrap().unwrap().len(), 2000);
+    assert_eq!(tx.get(filler(0)).unwrap().unwrap().len(), VALUE_BYTES);
     tx.commit().unwrap();
 }
 
