@@ -18,7 +18,6 @@ use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::types::error::Result;
-use std::ops::RangeInclusive;
 
 pub struct Flsm;
 
@@ -36,10 +35,6 @@ const FRAGMENT_FRACTION: u64 = 16;
 /// their records are short beside the data. It is a smaller part of guards that are short themselves.
 const DROPPED_RANGE_BYTES: u64 = 1 << 20;
 const DROPPED_RANGE_FRACTION: u64 = 16;
-/// A value is long, and stays in its log, if its record is longer than this in bytes: reading it apart from its
-/// key costs little beside its length. In guards that are short themselves it is a part of their length.
-const LONGEST_INLINE: RangeInclusive<u64> = 1 << 10..=64 << 10;
-const LONGEST_INLINE_FRACTION: u64 = 64;
 const GENERATION_BYTES_MIN: u64 = 1 << 20;
 /// Two generations are the most that an opening after a kill may have to load: 32 MiB.
 const GENERATION_BYTES_MAX: u64 = 16 << 20;
@@ -74,13 +69,10 @@ impl Named for Levels {
         let share = budget_bytes / WRITE_FRACTION / WRITE_GENERATIONS;
         let by_budget = share.clamp(GENERATION_BYTES_MIN, GENERATION_BYTES_MAX);
         let generation_bytes = own.generation_bytes.unwrap_or(by_budget);
-        let longest_inline = own.guard_bytes / LONGEST_INLINE_FRACTION;
-        let longest_inline = longest_inline.clamp(*LONGEST_INLINE.start(), *LONGEST_INLINE.end());
         let rules = Rules {
             table_bytes: own.guard_bytes,
             fragment_bytes: FRAGMENT_BYTES.min(own.guard_bytes / FRAGMENT_FRACTION),
             dropped_range_bytes: DROPPED_RANGE_BYTES.min(own.guard_bytes / DROPPED_RANGE_FRACTION),
-            longest_inline: longest_inline as u32,
             runs_max: own.max_sstables_per_guard.map_or(RUNS_MOST, |tables| tables as usize),
             log_is_level_0: own.log_is_level_0,
             is_tuned: own.max_sstables_per_guard.is_none(),

@@ -22,7 +22,6 @@ pub const RULES: Rules = Rules {
     table_bytes: 100,
     fragment_bytes: 0,
     dropped_range_bytes: 1 << 20,
-    longest_inline: u32::MAX,
     runs_max: 3,
     is_tuned: false,
     level0_bytes: 20,

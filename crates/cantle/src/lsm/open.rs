@@ -34,7 +34,7 @@ const CUT_PREFIX_BYTES: usize = 64;
 /// The settings of runs.
 pub fn run_options(compression: Compression, rules: &Rules) -> RunOptions {
     let (at_once_bytes, cut_prefix_bytes) = (AT_ONCE_BYTES, CUT_PREFIX_BYTES);
-    RunOptions { compression, at_once_bytes, cut_prefix_bytes, longest_inline: rules.longest_inline }
+    RunOptions { compression, at_once_bytes, cut_prefix_bytes, longest_inline: rules.longest_inline() }
 }
 
 impl<S: Shape> Lsm<S> {

@@ -16,7 +16,7 @@ use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// The places of a keyspace's tables. A shape is immutable and replaced as a whole. Two shapes share
 /// the parts that are equal.
@@ -89,8 +89,6 @@ pub struct Rules {
     pub fragment_bytes: u64,
     /// A range of a run that a range delete covers is noted as dropped if it has this length in bytes.
     pub dropped_range_bytes: u64,
-    /// Values stay in their log if their record is longer, in bytes.
-    pub longest_inline: u32,
     /// Number of runs of a group beyond which some of them are merged; the most that any group may have
     /// if they are tuned.
     pub runs_max: usize,
@@ -137,7 +135,18 @@ impl Space {
     }
 }
 
+/// A value is long, and stays in its log, if its record is longer than this in bytes: reading it apart from its
+/// key costs little beside its length. In tables that are short themselves it is a part of their length.
+const LONGEST_INLINE: RangeInclusive<u64> = 1 << 10..=64 << 10;
+const LONGEST_INLINE_FRACTION: u64 = 64;
+
 impl Rules {
+    /// Length in bytes of the longest record of a log whose value merges always copy.
+    pub fn longest_inline(&self) -> u32 {
+        let (least, most) = (*LONGEST_INLINE.start(), *LONGEST_INLINE.end());
+        (self.table_bytes / LONGEST_INLINE_FRACTION).clamp(least, most) as u32
+    }
+
     /// The part of a log with long values that may be garbage while the space bound is exceeded: half of what the
     /// bound allows, so other logs have more.
     pub fn sparse_part(&self) -> f64 {
