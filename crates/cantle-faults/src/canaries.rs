@@ -20,7 +20,7 @@ const DOOR_SECONDS_MAX: u64 = 240;
 
 /// The doors that look for a bug first.
 const FIRST: &[(&str, &[&str])] = &[
-    ("space", &["new-value-counted", "logs-not-compressed"]),
+    ("space", &["new-value-counted", "logs-not-compressed", "hidden-uncounted"]),
     (
         "paths",
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
@@ -119,6 +119,7 @@ const OF_FLSM: &[&str] = &[
     "claims-ignored",
     "inputs-unlinked",
     "inputs-not-named",
+    "hidden-uncounted",
     "referred-log-unnamed",
     "referred-log-uncounted",
     "referred-log-unsynced",

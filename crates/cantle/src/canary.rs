@@ -130,6 +130,7 @@ canaries! {
     GUARD_WITHOUT_ITS_TABLES "guard-without-its-tables" "a new guard is read without the tables that lie on both of its sides",
     SUNK_NEWEST_FIRST "sunk-newest-first" "the newest table of a guard moves to the next level, below older ones",
     RANGE_DELETES_LEFT "range-deletes-left" "a merge carries no range delete on to a guard that it has no key of",
+    HIDDEN_UNCOUNTED "hidden-uncounted" "nobody knows what the few entries of a log hide",
     REFERRED_LOG_UNNAMED "referred-log-unnamed" "an opening takes logs that tables refer to for left behind",
     REFERRED_LOG_UNSYNCED "referred-log-unsynced" "tables refer to values in a log that no sync has made durable",
     REFERRED_LOG_UNCOUNTED "referred-log-uncounted" "a log goes with its keys, whatever tables refer to it",

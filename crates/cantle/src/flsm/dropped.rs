@@ -31,11 +31,6 @@ fn is_gone(order: &KeyOrder, run: &Run, oldest_snapshot: u64) -> bool {
     version.is_some_and(|version| version <= oldest_snapshot)
 }
 
-/// True for a table that only says which files it replaces.
-pub(super) fn is_empty(run: &Run) -> bool {
-    run.is_empty_table()
-}
-
 impl Changing<'_> {
     /// Marks the runs, and parts of runs, below the output of a piece that its range deletes cover.
     pub(super) fn drop_covered(&mut self, piece: &Piece, outcome: &Outcome) {
@@ -77,7 +72,7 @@ impl Changing<'_> {
     }
 
     pub(super) fn forget(&mut self, group: u64, settled: u64) {
-        self.remove_runs(group, |run| is_empty(run) && run.file().id < settled);
+        self.remove_runs(group, |run| run.is_empty_table() && run.file().id < settled);
     }
 
     fn remove_runs(&mut self, group: u64, is_removed: impl Fn(&Run) -> bool) {
@@ -93,7 +88,7 @@ impl Changing<'_> {
 impl Guard {
     /// True for a guard without entries and range deletes.
     pub(super) fn is_empty(&self) -> bool {
-        self.runs.iter().all(is_empty)
+        self.runs.iter().all(Run::is_empty_table)
     }
 
     /// True for a guard that has nothing but range deletes, at least one.
@@ -125,7 +120,7 @@ impl Levels {
         let runs = self.guards().flat_map(|guard| &guard.runs);
         let left = runs.filter_map(Run::least_left).min();
         let settled = left.map_or(rules.settled, |left| left.min(rules.settled));
-        let may_go = |run: &Run| is_empty(run) && run.file().id < settled;
+        let may_go = |run: &Run| run.is_empty_table() && run.file().id < settled;
         let guards = self.guards().filter(|guard| guard.runs.iter().any(may_go) && busy.is_free(guard.id));
         let moves: Vec<Move> = guards.map(|guard| Move::Forget { group: guard.id, settled }).collect();
         (!moves.is_empty()).then(|| Job::of_moves(moves))

@@ -5,7 +5,6 @@
 //! and to all deeper ones. Tables that lie on both sides there are shared. Until then the guards are in
 //! memory only, and a crash forgets them: a later merge meets the keys again.
 
-use super::dropped::is_empty;
 use super::levels::{Changing, Guard, Level, Levels, guard_at};
 use crate::lsm::busy::Busy;
 use crate::lsm::hashed::{Chosen, HashedGuards};
@@ -85,7 +84,7 @@ impl Levels {
     pub(super) fn delete_empty(&self, order: &KeyOrder, busy: &Busy) -> Vec<Move> {
         let has_no_data = |start: &Bytes, span: &Span| {
             let mut levels = self.levels.iter().filter_map(|level| guard_at(order, level, start));
-            let is_elsewhere = |run: &Run| is_empty(run) || run.span.intersect(order, span).is_none();
+            let is_elsewhere = |run: &Run| run.is_empty_table() || run.span.intersect(order, span).is_none();
             levels.all(|guard| guard.runs.iter().all(is_elsewhere))
         };
         let empty = self.last().iter().filter_map(|guard| {

@@ -250,7 +250,7 @@ fn the_option_takes_effect_at_each_opening() {
 }
 
 /// Equal keys may differ in case.
-struct CaseInsensitive;
+pub struct CaseInsensitive;
 
 impl Comparator for CaseInsensitive {
     fn name(&self) -> &str {

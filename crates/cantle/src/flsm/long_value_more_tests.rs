@@ -1,60 +1,21 @@
 //! Long values in logs: orders with equal keys of other bytes, space, range deletes, repairs and damage.
 
+use super::hashed_tests::CaseInsensitive;
+use super::long_value_tests::{LONG, fill, flsm, logs, open};
 use super::tests::{Model, all, key, lsm_of, open_with, scattered, stats, value};
-use crate::layout::options::FlsmOptions;
 use crate::lsm::shape::Shape;
 use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::sync::random::Rng;
 use crate::vfs::{MemVfs, OpenMode, Vfs};
-use crate::{Comparator, Db, KeyspaceOptions, Options, Snapshot};
-use std::cmp::Ordering;
+use crate::{Db, KeyspaceOptions, Options, Snapshot};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Records over 1 KiB are long ones.
-const LONG: usize = 2000;
-
-fn flsm() -> FlsmOptions {
-    FlsmOptions::new().generation_bytes(32 << 10).guard_bytes(16 << 10).max_sstables_per_guard(3)
-}
-
-fn open(disk: &MemVfs) -> Db {
-    open_with(disk, KeyspaceOptions::new().layout(flsm()))
-}
-
-fn fill(db: &Db, model: &mut Model, numbers: impl Iterator<Item = u64>, round: u64) {
-    for number in numbers {
-        let value = value(number + 1000 * round, LONG);
-        db.put(key(number), &value).unwrap();
-        model.insert(key(number), value);
-    }
-}
 
 fn assert_is(db: &Db, model: &Model, what: &str) {
     assert!(all(db.range(..)) == *model, "{what}: a scan");
     let report = db.verify().unwrap();
     assert!(report.is_ok(), "{what}: {:?}", report.damage);
-}
-
-fn logs(disk: &MemVfs) -> Vec<PathBuf> {
-    let names = disk.list(Path::new("store")).unwrap();
-    let logs = names.iter().filter(|name| name.ends_with(".log"));
-    logs.map(|name| Path::new("store").join(name)).collect()
-}
-
-struct CaseInsensitive;
-
-impl Comparator for CaseInsensitive {
-    fn name(&self) -> &str {
-        "case-insensitive"
-    }
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
-    }
-    fn equal_is_identical(&self) -> bool {
-        false
-    }
 }
 
 /// Each version of a key has bytes of its own, and a get may name the key by others.

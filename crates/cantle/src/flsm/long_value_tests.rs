@@ -14,19 +14,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Records over 1 KiB are long ones.
-const LONG: usize = 2000;
+pub const LONG: usize = 2000;
 
-fn keyspace() -> KeyspaceOptions {
-    let layout =
-        FlsmOptions::new().generation_bytes(32 << 10).guard_bytes(16 << 10).max_sstables_per_guard(3);
-    KeyspaceOptions::new().layout(layout)
+pub fn flsm() -> FlsmOptions {
+    FlsmOptions::new().generation_bytes(32 << 10).guard_bytes(16 << 10).max_sstables_per_guard(3)
 }
 
-fn open(disk: &MemVfs) -> Db {
+fn keyspace() -> KeyspaceOptions {
+    KeyspaceOptions::new().layout(flsm())
+}
+
+pub fn open(disk: &MemVfs) -> Db {
     open_with(disk, keyspace())
 }
 
-fn fill(db: &Db, model: &mut Model, numbers: impl Iterator<Item = u64>, round: u64) {
+pub fn fill(db: &Db, model: &mut Model, numbers: impl Iterator<Item = u64>, round: u64) {
     for number in numbers {
         let value = value(number + 1000 * round, LONG);
         db.put(key(number), &value).unwrap();
@@ -54,7 +56,7 @@ fn assert_is(db: &Db, model: &Model, what: &str) {
     assert!(report.is_ok(), "{what}: {:?}", report.damage);
 }
 
-fn logs(disk: &MemVfs) -> Vec<PathBuf> {
+pub fn logs(disk: &MemVfs) -> Vec<PathBuf> {
     let names = disk.list(Path::new("store")).unwrap();
     let logs = names.iter().filter(|name| name.ends_with(".log"));
     logs.map(|name| Path::new("store").join(name)).collect()

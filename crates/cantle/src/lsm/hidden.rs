@@ -63,7 +63,7 @@ impl Sample {
         let runs: Vec<&Run> = view.shape.runs_at(&env.order, key).collect();
         let is_input = |run: &&Run| piece.tables.iter().any(|input| input.file().id == run.file().id);
         let older = runs.iter().rposition(is_input).map_or(0, |last| last + 1);
-        keys * found_bytes(env, runs[older..].iter().copied(), key)
+        keys.saturating_mul(found_bytes(env, runs[older..].iter().copied(), key))
     }
 }
 
@@ -71,6 +71,7 @@ impl<S: Shape> Lsm<S> {
     /// Counts what the entries of a log hide, as its garbage, if that may be much more than their own length.
     /// Other pairs hide about as many bytes as they have, and the length of level 0 is bounded.
     pub(super) fn count_hidden(&self, log: &Arc<Segment>) -> Result<()> {
+        canary!(HIDDEN_UNCOUNTED => return Ok(()));
         let (env, view) = (&self.env, self.rotation.view.load_full());
         let sizes = view.sizes();
         let parts = log.parts(env)?;
@@ -83,7 +84,7 @@ impl<S: Shape> Lsm<S> {
         let (env_of_log, segment) = (env.log.clone(), log.clone());
         let walk =
             LogWalk { env: env_of_log, segment, parts: parts.clone(), once: None, reads: Reads::default() };
-        let (walk, mut keys, mut hidden_bytes) = (Arc::new(walk), 0, 0);
+        let (walk, mut keys, mut hidden_bytes) = (Arc::new(walk), 0, 0u64);
         for (number, _) in parts.indexed.iter().enumerate().filter(|(_, part)| part.root.len > 0) {
             let mut cursor = IndexedCursor::of_places(walk.clone(), number);
             cursor.seek_to_first()?;
@@ -91,12 +92,14 @@ impl<S: Shape> Lsm<S> {
                 keys += 1;
                 if keys % step == 0 {
                     let runs = view.level0[above..].iter().chain(view.shape.runs_at(&env.order, entry.key));
-                    hidden_bytes += step * found_bytes(env, runs, entry.key);
+                    hidden_bytes =
+                        step.saturating_mul(found_bytes(env, runs, entry.key)).saturating_add(hidden_bytes);
                 }
                 cursor.next()?;
             }
         }
-        log.garbage_bytes.fetch_add(hidden_bytes, Relaxed);
+        // Not added: two threads may index the same log.
+        log.garbage_bytes.store(hidden_bytes, Relaxed);
         Ok(())
     }
 }

@@ -13,14 +13,6 @@ use crate::types::error::Result;
 use crate::types::span::Span;
 use std::cell::OnceCell;
 
-/// True for a run with anything to merge. A table may have a lineage alone.
-fn has_content(run: &Run) -> bool {
-    match &run.source {
-        Source::Log(_) => true,
-        Source::Table(table) => !table.is_empty(),
-    }
-}
-
 impl<S: Shape> Lsm<S> {
     /// The lineage of the output of a piece that merges these runs.
     pub(super) fn lineage_of(&self, piece: &Piece, stack: &RunStack) -> Result<Lineage> {
@@ -83,7 +75,7 @@ impl<'a, S: Shape> LeftOut<'a, S> {
         lineage: &Lineage,
         outcome: &Outcome,
     ) -> Result<()> {
-        let is_lost = outcome.placed.is_empty() && stack.files.iter().any(has_content);
+        let is_lost = outcome.placed.is_empty() && stack.files.iter().any(|run| !run.is_empty_table());
         let of_piece = if is_lost { lineage.parts() } else { Vec::new() };
         self.parts.extend(of_piece.into_iter().filter(|part| part.replaced > 0));
         // A table without entries may say something of other pieces.
@@ -94,7 +86,7 @@ impl<'a, S: Shape> LeftOut<'a, S> {
             let gone = self.lsm.substrate.files.settled_below();
             *settled.get_or_init(|| left().map_or(gone, |left| left.min(gone)))
         };
-        for run in stack.files.iter().filter(|run| !has_content(run) && run.file().id >= settled()) {
+        for run in stack.files.iter().filter(|run| run.is_empty_table() && run.file().id >= settled()) {
             let parts = self.lsm.read_lineage(run)?.map(|lineage| lineage.parts()).unwrap_or_default();
             let parts = parts.into_iter().filter(|part| part.replaced > 0);
             let others = parts.flat_map(|part| {

@@ -16,12 +16,12 @@ use crate::types::span::Span;
 use std::collections::{HashMap, HashSet};
 
 pub(super) struct RunFiles<'a> {
-    pub substrate: &'a Substrate,
-    pub env: &'a RunEnv,
+    substrate: &'a Substrate,
+    env: &'a RunEnv,
     /// The logs as recorded by the last checkpoint, by file number.
-    pub segments: &'a HashMap<u64, SegmentEdit>,
+    segments: &'a HashMap<u64, SegmentEdit>,
     /// True if logs may hold more records than the manifest says.
-    pub outlived: bool,
+    outlived: bool,
     logs: HashMap<u64, Arc<Segment>>,
     tables: HashMap<u64, Arc<TableHandle>>,
     /// The files of logs that are no runs: tables refer to them.

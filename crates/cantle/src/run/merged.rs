@@ -125,8 +125,7 @@ impl Merged {
 
     /// Merges the files, and their dropped ranges, that one of these snapshots or the newest state needs.
     /// For a job that walks the files once, and adds the bytes of the blocks and records that it reads to
-    /// `read`.
-    /// Long values that `copying` leaves in their logs come as references.
+    /// `read`. Long values that `copying` leaves in their logs come as references.
     pub fn needed(
         env: &Arc<RunEnv>,
         funk: &RunStack,

@@ -24,7 +24,7 @@ use crate::log::read::pass::LogWalk;
 use crate::log::segment::Segment;
 use crate::records::{RecordFile, Reference};
 use crate::run::env::RunEnv;
-use crate::run::run::is_sparse;
+use crate::run::run::{ANY_PART, is_sparse};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::TableHandle;
@@ -47,7 +47,7 @@ pub struct Copying {
 
 impl Copying {
     /// Everything is copied.
-    pub const ALL: Self = Self { rest: -1.0, sparse: -1.0 };
+    pub const ALL: Self = Self { rest: -1.0, sparse: ANY_PART };
 
     /// True if values of the log are copied.
     pub fn is_due(self, log: &StoreFile) -> bool {

@@ -46,6 +46,9 @@ pub struct Run {
     pub share_bytes: Option<u64>,
 }
 
+/// A part of which every log has more unclaimed.
+pub const ANY_PART: f64 = -1.0;
+
 /// True if more than this part of a log belongs to no share: the merges that meet its other values copy them.
 pub fn is_sparse(log: &StoreFile, part: f64) -> bool {
     log.claims.unclaimed_bytes() as f64 > part * log.bytes() as f64
@@ -194,8 +197,7 @@ impl Run {
 
     /// The chunk's portion of the unclaimed bytes of its file and of the logs that it refers to.
     pub fn unclaimed_bytes(&self) -> u64 {
-        let own = self.share_bytes.map_or(0, |share_bytes| portion_of_unclaimed(self.file(), share_bytes));
-        own + self.shares_of_logs().map(|(log, bytes)| portion_of_unclaimed(log, bytes)).sum::<u64>()
+        self.freeable_unclaimed_bytes(ANY_PART)
     }
 
     /// The part of them that merges free which copy values from logs that are sparse by this measure.
