@@ -4,7 +4,7 @@ use crate::chunk::munk::Munk;
 use crate::log::op::record::Link;
 use crate::log::segment::Segment;
 use crate::run::stack::RunStack;
-use crate::substrate::Health;
+use crate::substrate::{Health, Substrate};
 use crate::sync::Arc;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -110,9 +110,9 @@ impl ChunkWriter {
     }
 
     /// Ends the log: the next write begins another segment.
-    pub fn end_log(&mut self) {
+    pub fn end_log(&mut self, substrate: &Substrate) {
         if let Some(active) = self.active.take() {
-            active.segment.end_appends();
+            substrate.try_later(active.segment.end_appends(), "drain a log");
         }
     }
 

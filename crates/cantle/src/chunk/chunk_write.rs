@@ -320,4 +320,12 @@ impl Chunks {
         active.part_start = new_end;
         Ok(())
     }
+
+    /// Ends the log: the next write begins another one. Other chunks will read this log through its
+    /// index on disk, instead of a memory part that is never evicted.
+    pub fn index_and_end_log(&self, writer: &mut ChunkWriter) {
+        let substrate = &self.context.substrate;
+        substrate.try_later(self.index_part(writer), "index a part of a log");
+        writer.end_log(substrate);
+    }
 }

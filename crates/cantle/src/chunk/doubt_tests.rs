@@ -43,7 +43,7 @@ fn nothing_is_written_over_a_batch_of_which_nobody_knows_whether_it_is_committed
         vfs.clear_rule();
         for chunks in [chunks_of(&db), chunks_in(&other)] {
             assert!(chunks.index_part(&mut chunks.first().writer.lock()).is_err());
-            chunks.first().writer.lock().end_log();
+            chunks.first().writer.lock().end_log(&chunks.context.substrate);
         }
         let killed = FaultVfs::over_memory(disk.kill());
         drop((db, other));

@@ -311,11 +311,8 @@ impl PreparedWrite for Write<'_> {
             if self.cleaning.is_none() {
                 self.cleaning = self.chunks.begin_cleaning(&unit.chunk);
             }
-            if let Err(error) = unit.index(self.chunks) {
-                let error = self.chunks.context.substrate.checked(error);
-                // The part stays indexed in memory, which is as good; indexing is tried again.
-                tracing::warn!(%error, "cannot index a part of a log");
-            }
+            // The part stays indexed in memory, which is as good.
+            self.chunks.context.substrate.try_later(unit.index(self.chunks), "index a part of a log");
         }
         let units = self.units.drain(..).filter(|unit| unit.effect != Effect::Nothing);
         self.written.extend(units.map(|ChunkWrite { chunk, ops, places, stamp, segment, .. }| {

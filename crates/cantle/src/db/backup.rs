@@ -156,6 +156,8 @@ impl Store {
             // If the comparator failed, apparent damage may be none.
             keyspace.order.check()?;
         }
+        // The logs were completed first by what waited in memory.
+        report.damage = report.damage.into_iter().map(|error| self.substrate.checked(error)).collect();
         let names = files.vfs.list(&files.dir).map_err(|e| Error::io(Attempt::List, &files.dir, e))?;
         report.unknown_files = names
             .into_iter()

@@ -58,12 +58,10 @@ impl Segment {
         self.tail.append(places, (bytes, records as u64), offset)
     }
 
-    /// Marks the end of appends: drains the tail and releases its slot.
-    pub fn end_appends(&self) {
-        if let Err(error) = self.tail.release(self.len()) {
-            // The next checkpoint tries again.
-            tracing::warn!(%error, "cannot drain a log");
-        }
+    /// Marks the end of appends: drains the tail and releases its slot. If this fails, the bytes go
+    /// on waiting in memory, and the next checkpoint tries again.
+    pub fn end_appends(&self) -> Result<()> {
+        self.tail.release(self.len())
     }
 
     /// Takes over the space that is promised for records that wait in memory.

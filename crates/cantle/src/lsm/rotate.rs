@@ -184,7 +184,7 @@ impl<S: Shape> Lsm<S> {
                 tracing::debug!(%error, "cannot estimate what a log hides");
             }
         }
-        log.segment.end_appends();
+        self.substrate.try_later(log.segment.end_appends(), "drain a log");
         Ok(())
     }
 

@@ -178,10 +178,8 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
     fn after_unlock(&mut self) {
         if self.promise.is_some()
             && let Some(active) = &self.lsm.rotation.view.load().active
-            && let Err(error) = active.log.segment.flush_if_long()
         {
-            // The next checkpoint tries again.
-            tracing::warn!(%error, "cannot drain a log");
+            self.lsm.substrate.try_later(active.log.segment.flush_if_long(), "drain a log");
         }
         if !self.ops.is_empty() {
             self.lsm.rotate_if_full();

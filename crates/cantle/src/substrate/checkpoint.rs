@@ -274,6 +274,15 @@ impl Substrate {
         if error.is_sync() { self.sync_failed(error) } else { error }
     }
 
+    /// For work that nobody waits for and that is tried again later. If a sync failed, also does as
+    /// `sync_failed`.
+    pub fn try_later(&self, done: Result<()>, what: &str) {
+        if let Err(error) = done {
+            let error = self.checked(error);
+            tracing::warn!(%error, "cannot {what}");
+        }
+    }
+
     /// Handles a failed sync: revokes the voucher for the page cache and turns the store read-only.
     pub fn sync_failed(&self, error: Error) -> Error {
         if matches!(error, Error::ReadOnly { .. } | Error::Closed) {

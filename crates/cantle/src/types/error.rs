@@ -326,14 +326,14 @@ impl Error {
     }
 
     /// True if a file or directory could not be opened or created: no descriptors were left,
-    /// permission was missing, or a directory does not exist. A sync of an open file never fails in
-    /// this way, so no written bytes are in doubt.
+    /// permission was missing, or a directory does not exist. No written bytes are in doubt then.
+    /// The sync of a file that is open is none of these, whatever the system says of it.
     pub(crate) fn is_unopened(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
         let unopened = |source: &io::Error| {
             is_out_of_files(source) || matches!(source.kind(), NotADirectory | NotFound | PermissionDenied)
         };
-        matches!(self, Self::Io { source, .. } if unopened(source))
+        matches!(self, Self::Io { operation, source, .. } if *operation != Attempt::Sync && unopened(source))
     }
 
     /// True if freeing space on the file system and retrying can help.
@@ -447,5 +447,9 @@ mod tests {
     fn a_name_that_cannot_be_opened_is_no_failed_sync() {
         let error = Error::io(Attempt::SyncDirectory, "directory", io::ErrorKind::PermissionDenied.into());
         assert!(!error.is_sync() && error.is_unopened());
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound] {
+            let error = Error::io(Attempt::Sync, "open file", kind.into());
+            assert!(error.is_sync() && !error.is_unopened(), "{error}");
+        }
     }
 }

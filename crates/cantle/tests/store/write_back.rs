@@ -66,6 +66,18 @@ fn what_an_evicted_inode_forgot_is_not_taken_for_durable() {
     }
 }
 
+/// No inode can be kept. `syncs`: logs can be synced.
+fn forget_inodes(vfs: &FaultVfs, syncs: bool) {
+    vfs.set_rule(move |call| {
+        let is_log = call.path.extension().is_some_and(|extension| extension == "log");
+        match call.operation {
+            Operation::Remember => Verdict::Fail(Failure::EIO),
+            Operation::SyncData if is_log && !syncs => Verdict::Fail(Failure::EIO),
+            _ => Verdict::Pass,
+        }
+    });
+}
+
 /// Data that no structure remembers are synced by the write itself. If that fails, the state of the
 /// log on disk is unknown.
 #[test]
@@ -75,17 +87,43 @@ fn a_write_whose_own_sync_fails_makes_the_store_read_only() {
     db.put("a", "1").unwrap();
     // From here on the store remembers nothing unsynced of the log.
     db.sync().unwrap();
-    vfs.set_rule(|call| {
-        let is_log = call.path.extension().is_some_and(|extension| extension == "log");
-        match call.operation {
-            Operation::Remember => Verdict::Fail(Failure::EIO),
-            Operation::SyncData if is_log => Verdict::Fail(Failure::EIO),
-            _ => Verdict::Pass,
-        }
-    });
+    forget_inodes(&vfs, false);
     db.put("b", "2").unwrap_err();
     vfs.clear_rule();
     assert!(db.stats().read_only.is_some());
     assert!(db.put("c", "3").is_err() && db.get("b").unwrap().is_none());
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// The same if a log is written out because somebody checks it.
+#[test]
+fn a_check_whose_write_of_a_log_fails_to_be_synced_makes_the_store_read_only() {
+    let vfs = FaultVfs::over_memory(MemVfs::new());
+    let db = open(Arc::new(vfs.clone()), Durability::Process);
+    forget_inodes(&vfs, true);
+    db.put("a", "1").unwrap();
+    // Waits in the write buffer.
+    db.put("b", "2").unwrap();
+    forget_inodes(&vfs, false);
+    let report = db.verify().unwrap();
+    vfs.clear_rule();
+    assert!(!report.is_ok());
+    assert!(db.stats().read_only.is_some(), "{report:?}");
+}
+
+/// The system gives no reason for a failed sync of an open file with which its data were safe.
+#[test]
+fn a_sync_that_fails_for_an_odd_reason_makes_the_store_read_only() {
+    for failure in [Failure::EMFILE, Failure::Kind(std::io::ErrorKind::PermissionDenied)] {
+        let vfs = FaultVfs::over_memory(MemVfs::new());
+        let db = open(Arc::new(vfs.clone()), Durability::Process);
+        db.put("a", "1").unwrap();
+        vfs.set_rule(move |call| match call.operation {
+            Operation::SyncData => Verdict::Fail(failure),
+            _ => Verdict::Pass,
+        });
+        db.sync().unwrap_err();
+        vfs.clear_rule();
+        assert!(db.stats().read_only.is_some(), "{failure:?}");
+    }
 }

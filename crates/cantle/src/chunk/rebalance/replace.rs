@@ -14,7 +14,7 @@
 //! * Its files are released after the edit was appended to the manifest.
 
 use crate::chunk::Chunks;
-use crate::chunk::chunk::{Chunk, ChunkWriter};
+use crate::chunk::chunk::Chunk;
 use crate::chunk::edit::ChunkEdit;
 use crate::chunk::geometry::first_key;
 use crate::chunk::munk::room_for;
@@ -88,15 +88,6 @@ impl Chunks {
         self.release(&before.files, &[]);
         tracing::debug!(count = children.len(), "split");
         Ok(Some(children))
-    }
-
-    /// Ends the log: the next write begins another one. Other chunks will read this log through its
-    /// index on disk, instead of a memory part that is never evicted.
-    pub(super) fn index_and_end_log(&self, writer: &mut ChunkWriter) {
-        if let Err(error) = self.index_part(writer) {
-            tracing::warn!(%error, "cannot index a part of a log");
-        }
-        writer.end_log();
     }
 
     /// The files of each of the new chunks, newest first.

@@ -36,7 +36,7 @@ fn what_is_inserted_next_goes_to_a_chunk_in_memory_that_has_none_of_the_files_bu
     let mut pairs = Pairs::new();
     put(&db, &mut pairs, 0..4000, 1).unwrap();
     // One log ended and another begun, as after opening.
-    end(&chunks).writer.lock().end_log();
+    end(&chunks).writer.lock().end_log(&chunks.context.substrate);
     put(&db, &mut pairs, 4000..5000, 1).unwrap();
     let (snapshot, before) = (db.snapshot(), pairs.clone());
     let parent = end(&chunks);

@@ -13,11 +13,10 @@ use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use crate::sync::counter::Counter;
 use crate::sync::thread::yield_now;
 use crate::sync::{Arc, ArcSwap, Mutex};
-use crate::types::error::{Attempt, Error, Result};
+use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
-use std::io;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChunkEdit {
@@ -94,12 +93,6 @@ impl MunkSlot {
 pub struct ChunkWriter {
     pub retired: bool,
     pub active: Option<Arc<Segment>>,
-}
-
-impl ChunkWriter {
-    pub fn end_log(&mut self) {
-        self.active = None;
-    }
 }
 
 pub struct Chunk {
@@ -272,12 +265,12 @@ impl Chunks {
     }
 
     /// A part that cannot be indexed stays in memory.
-    pub fn index_part(&self, writer: &mut ChunkWriter) -> Result<()> {
-        if one_in(2) {
-            return Err(Error::io(Attempt::Append, "log", io::ErrorKind::Other.into()));
+    pub fn index_and_end_log(&self, writer: &mut ChunkWriter) {
+        if let Some(segment) = writer.active.take()
+            && !one_in(2)
+        {
+            segment.seal();
         }
-        writer.active.iter().for_each(|segment| segment.seal());
-        Ok(())
     }
 
     /// Splits the end off; `None` if the chunk does not look as if that were worthwhile.
