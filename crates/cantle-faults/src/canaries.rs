@@ -67,6 +67,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "range-delete-missed",
             "nested-delete-missed",
             "rows-not-outdated",
+            "rows-unmarked",
             "rebalance-untold",
             "merge-untold",
             "unsynced-backup",
@@ -123,6 +124,7 @@ const OF_FLSM: &[&str] = &[
     "referred-log-unnamed",
     "referred-log-uncounted",
     "referred-log-unsynced",
+    "rows-unmarked",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

@@ -145,6 +145,7 @@ canaries! {
     MUNK_TOO_EARLY "munk-too-early" "a chunk in memory misses what was written while it was loaded",
     MUNK_GONE_TOO_EARLY "munk-gone-too-early" "a chunk in memory goes before its log can be searched",
     ROWS_NOT_OUTDATED "rows-not-outdated" "a put does not touch the row cache",
+    ROWS_UNMARKED "rows-unmarked" "a write of a layout over levels does not touch the row cache",
     RETIRED_CHUNK_WRITTEN "retired-chunk-written" "a put goes to a chunk that was replaced meanwhile",
     RANGE_DELETE_MISSED "range-delete-missed" "a scan of files does not heed deleted ranges",
     NESTED_DELETE_MISSED "nested-delete-missed" "a search for range deletes ends at the first that does not cover the key",

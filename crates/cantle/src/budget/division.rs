@@ -10,8 +10,8 @@
 //! An earlier division tried changes and kept those that made reads cheaper. From the same start it
 //! gained nothing measurable (docs/notebook/revisions.md).
 //!
-//! Layouts over levels have no regions in memory and no rows. Their part of that memory is for
-//! blocks, and for memtables, which may take a fourth of the budget.
+//! Layouts over levels have no regions in memory. Their part of that memory is for blocks, and for
+//! memtables, which may take a fourth of the budget.
 
 use crate::log::MEMTABLE_FRACTION;
 
@@ -47,8 +47,7 @@ pub(super) struct Division {
 
 impl Division {
     /// The division for stores with `live_bytes`, if the fraction `gets` (0 to 1) of their reads
-    /// are gets, and the fraction `unresident` of the data is in layouts without regions in memory
-    /// and without rows.
+    /// are gets, and the fraction `unresident` of the data is in layouts without regions in memory.
     pub(super) fn new(total_bytes: u64, live_bytes: u64, (gets, unresident): (f64, f64)) -> Self {
         let times = live_bytes as f64 / total_bytes.max(1) as f64;
         let scarcity = match total_bytes {
@@ -58,11 +57,10 @@ impl Division {
         let [plenty, scarce] = [Self::plenty(total_bytes), Self::scarce(total_bytes)];
         let between =
             |part: usize| (plenty[part] as f64 * (1.0 - scarcity) + scarce[part] as f64 * scarcity) as u64;
-        let kept = |part: usize| (between(part) as f64 * (1.0 - unresident)) as u64;
-        let (resident, rows) = (kept(0), kept(1));
-        let left = (between(0) + between(1)).saturating_sub(resident + rows);
+        let resident = (between(0) as f64 * (1.0 - unresident)) as u64;
         let memtables = (total_bytes as f64 / MEMTABLE_FRACTION as f64 * unresident) as u64;
-        Self { scarcity, unresident, resident, rows, blocks: between(2) + left.saturating_sub(memtables) }
+        let blocks = between(2) + (between(0) - resident).saturating_sub(memtables);
+        Self { scarcity, unresident, resident, rows: between(1), blocks }
     }
 
     fn plenty(total_bytes: u64) -> [u64; 3] {
@@ -83,8 +81,7 @@ impl Division {
             ..SMALL_BYTES => plenty,
             _ => [0, 1, 2].map(|part| plenty[part].min(scarce[part])),
         };
-        let kept = |bytes: u64| (bytes as f64 * (1.0 - self.unresident)) as u64;
-        [kept(resident), kept(rows), blocks]
+        [(resident as f64 * (1.0 - self.unresident)) as u64, rows, blocks]
     }
 
     /// True if `self` differs enough to replace `current`.
@@ -171,7 +168,7 @@ mod tests {
                 assert!(all.abs_diff(total_bytes / 100 * 88) < 8, "{all} of {total_bytes}");
                 let floors = division.floors(total_bytes);
                 assert!(division.resident + 1 >= floors[0] && division.rows + 1 >= floors[1]);
-                assert!(unresident < 1.0 || division.resident + division.rows == 0);
+                assert!(unresident < 1.0 || division.resident == 0);
             }
         }
     }

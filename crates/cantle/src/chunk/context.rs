@@ -64,7 +64,7 @@ pub struct Context {
 
 impl Context {
     pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: Settings) -> Self {
-        let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()));
+        let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()).used(options.row_cache));
         let charge = substrate.budget.keyspaces.charge_anyway(KEYSPACE_BYTES);
         let log = substrate.log_env(keyspace, order, options.of_logs());
         let run = RunEnv {
@@ -93,6 +93,7 @@ impl Context {
     pub fn set_options(&self, options: Settings) {
         self.log.options.store(options.of_logs());
         self.run.options.store(options.of_runs());
+        self.rows.iter().for_each(|rows| rows.set_used(options.row_cache));
         self.options.store(options.shared());
     }
 

@@ -1,6 +1,6 @@
 //! The keyspace: its parts, the work under way in it, and gets.
 
-use crate::cache::rows::LentRow;
+use crate::cache::rows::Row;
 use crate::filter::bloom;
 use crate::memory::account::Account;
 use crate::substrate::PutPause;
@@ -104,8 +104,7 @@ pub(super) struct Relieving {
 /// A value at the place where it was found.
 pub(super) enum Lent<'a> {
     Munk(&'a [u8]),
-    Row(LentRow),
-    Bytes(Bytes),
+    Row(Row),
 }
 
 impl std::ops::Deref for Lent<'_> {
@@ -114,7 +113,6 @@ impl std::ops::Deref for Lent<'_> {
         match self {
             Self::Munk(value) => value,
             Self::Row(value) => value,
-            Self::Bytes(value) => value,
         }
     }
 }
@@ -224,27 +222,27 @@ impl Chunks {
     pub(super) fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Lent<'static>>> {
         let context = &self.context;
         let hash = bloom::hash(key);
-        let rows = context.rows.as_ref().filter(|_| at == u64::MAX && context.options().row_cache);
-        if let Some(value) = rows.and_then(|rows| rows.get(key, hash)) {
+        let read = || {
+            // Another one, perhaps, than the chunk that had no munk; or it has one by now.
+            let chunk = self.index.find(key);
+            if let Some(munk) = &*chunk.munk.load() {
+                return Ok(munk.get(key, at).map(Bytes::copy_from_slice));
+            }
+            let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
+            if served == Some(Served::LogIndex) {
+                // This takes longer than in a table.
+                chunk.owe_log_get();
+            }
+            Ok(value)
+        };
+        let row = match context.rows.as_ref().filter(|_| at == u64::MAX) {
+            Some(rows) => rows.get_or_read(key, hash, read)?,
+            None => read()?.map(Row::Read),
+        };
+        if let Some(Row::Cached(_)) = &row {
             context.counters.gets_row.add(1);
-            return Ok(Some(Lent::Row(value)));
         }
-        // Taken before the chunk is looked up: a later write outdates the row, also if it goes to a
-        // successor of the chunk, or to a munk that the chunk has by then.
-        let stamp = rows.and_then(|rows| rows.stamp(hash));
-        let chunk = self.index.find(key);
-        if let Some(munk) = &*chunk.munk.load() {
-            return Ok(munk.get(key, at).map(|value| Lent::Bytes(Bytes::copy_from_slice(value))));
-        }
-        let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
-        if served == Some(Served::LogIndex) {
-            // This takes longer than in a table.
-            chunk.owe_log_get();
-        }
-        if let (Some(rows), Some(stamp), Some(value)) = (rows, stamp, &value) {
-            rows.insert(key, hash, stamp, value);
-        }
-        Ok(value.map(Lent::Bytes))
+        Ok(row.map(Lent::Row))
     }
 
     pub(super) fn next_id(&self) -> u64 {

@@ -7,12 +7,12 @@
 
 use super::Chunks;
 use super::chunk_write::{ChunkWrite, Effect, Ops, RecordPtrs};
-use crate::cache::rows::Stripe;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::cleaning::Cleaning;
 use crate::chunk::edit::{ChunkEdit, ChunkRecord};
 use crate::files::Promise;
 use crate::filter::bloom;
+use crate::layout::written_rows::{enter, has_ranges, leave, update};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::append::with_record_buffer;
 use crate::log::op::record::Link;
@@ -170,25 +170,14 @@ impl<'a> Write<'a> {
         Ok(true)
     }
 
-    /// Marks the cached rows of the keys written: before the write is published, and after.
-    fn outdate_rows(&self, mark: impl Fn(&Stripe)) {
-        canary!(ROWS_NOT_OUTDATED => return);
-        let Some(rows) = &self.chunks.context.rows else { return };
-        for op in self.ops {
-            mark(if op.bounds.is_some() { rows.of_all() } else { rows.of_key(bloom::hash(op.key)) });
-        }
-    }
-
     /// Updates the cached rows of chunks without a munk with the new values.
     fn update_rows(&self) {
-        canary!(ROWS_NOT_OUTDATED => return);
         let Some(rows) = &self.chunks.context.rows else { return };
-        if self.ops.iter().any(|op| op.bounds.is_some()) {
+        if has_ranges(self.ops) {
             return;
         }
         for unit in self.units.iter().filter(|unit| unit.chunk.munk.load().is_none()) {
-            let puts = unit.ops.iter().map(|&index| &self.ops[index]).filter(|op| op.kind == Kind::Put);
-            puts.for_each(|op| rows.update(op.key, bloom::hash(op.key), op.value));
+            update(rows, unit.ops.iter().map(|&index| &self.ops[index]));
         }
     }
 
@@ -292,7 +281,7 @@ impl PreparedWrite for Write<'_> {
         let counters = &self.chunks.context.counters;
         counters.user_bytes_written.add(self.ops.iter().map(Op::user_bytes).sum());
         counters.writes.add(self.ops.len() as u64);
-        self.outdate_rows(Stripe::enter);
+        self.chunks.context.rows.iter().for_each(|rows| enter(rows, self.ops));
         for unit in &mut self.units {
             unit.note_version();
             match unit.effect {
@@ -304,7 +293,7 @@ impl PreparedWrite for Write<'_> {
     }
 
     fn index(&mut self) {
-        self.outdate_rows(Stripe::leave);
+        self.chunks.context.rows.iter().for_each(|rows| leave(rows, self.ops));
         self.update_rows();
         for unit in &mut self.units {
             // One at a time: the others are due again at the next write.

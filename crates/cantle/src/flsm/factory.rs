@@ -86,7 +86,7 @@ impl Named for Levels {
             oldest_snapshot: u64::MAX,
             settled: 0,
         };
-        Limits { generation_bytes, rules }
+        Limits { generation_bytes, row_cache: settings.row_cache, rules }
     }
 
     fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {

@@ -44,6 +44,8 @@ mod pick;
 mod pick_tests;
 #[cfg(test)]
 mod repair_tests;
+#[cfg(test)]
+mod row_tests;
 mod shape;
 #[cfg(test)]
 mod size_tests;

@@ -40,6 +40,7 @@ pub mod kind;
 pub mod options;
 pub mod stats;
 pub mod verify;
+pub mod written_rows;
 
 use crate::format::bounds::encode_bounds;
 use crate::log::op::record::OP_BYTES_MAX;

@@ -52,6 +52,7 @@ impl<S: Shape> Stretches<S> {
         let view = self.lsm.rotation.view.load_full();
         let stretch = stretch_of(&view.shape, self.order());
         let stack = view.stack_of(self.order(), &stretch);
+        self.lsm.substrate.budget.count_scan();
         self.lsm.counters.seeks.add(1);
         self.lsm.counters.seek_runs.add(stack.files.len() as u64);
         if self.lsm.straight_seeks.is_on() && self.lsm.straight_seeks.count(self.lsm.counters.writes.get()) {

@@ -7,6 +7,7 @@ use super::shape::{Rules, Shape};
 use super::state::LEVELS_MAX;
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
+use crate::cache::rows::{Row, Rows};
 use crate::filter::bloom;
 use crate::log::shared::SharedLog;
 use crate::memory::account::Charge;
@@ -16,13 +17,15 @@ use crate::run::get::get;
 use crate::run::run::{Run, Source};
 use crate::substrate::Substrate;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::sync::counter::Counter;
+use crate::sync::counter::{Counter, sampled};
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
 use crate::types::error::Result;
-use bytes::Bytes;
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::Weak;
+
+/// Number of gets of which one is counted for all, in the division of memory.
+const SAMPLED_GETS: u64 = 64;
 
 /// Counters of one keyspace since opening.
 #[derive(Default)]
@@ -30,6 +33,7 @@ pub struct Counters {
     pub user_bytes_written: Counter,
     pub writes: Counter,
     pub gets: Counter,
+    pub gets_row: Counter,
     pub scans: Counter,
     pub generations_sealed: Counter,
     pub generations_flushed: Counter,
@@ -54,6 +58,7 @@ pub struct Counters {
 pub struct Limits {
     /// Length in bytes of a log at which its generation is full.
     pub generation_bytes: u64,
+    pub row_cache: bool,
     pub rules: Rules,
 }
 
@@ -68,6 +73,8 @@ pub struct Lsm<S> {
     pub(super) rotation: Rotation<SharedLog, View<S>>,
     pub limits: AtomicCell<Limits>,
     pub counters: OnUse<Counters>,
+    /// Made at the first get or write.
+    pub(super) rows: OnUse<Rows>,
     pub(super) straight_seeks: StraightSeeks,
     pub(super) jobs: Jobs,
     /// The keyspace's own memory, charged to the budget.
@@ -126,12 +133,33 @@ impl<S: Shape> Lsm<S> {
         Rules { oldest_snapshot, settled: self.substrate.files.settled_below(), ..self.limits().rules }
     }
 
+    /// The keyspace's cached rows. `None` under a comparator whose equal keys may differ in bytes: rows are found by
+    /// their bytes.
+    pub(super) fn rows(&self) -> Option<&Rows> {
+        let make = || Rows::new(self.substrate.budget.rows.clone()).used(self.limits().row_cache);
+        self.env.order.hashable().then(|| self.rows.or_make(make))
+    }
+
     /// The newest value of `key` at or below version `at`.
-    pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
+    pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Row>> {
         self.counters.gets.add(1);
-        let view = self.rotation.view.load();
-        let runs = view.runs_at(&self.env.order, key);
-        Ok(get(&self.env, runs, key, bloom::hash(key), at)?.value)
+        if sampled(SAMPLED_GETS) {
+            self.substrate.budget.count_gets(SAMPLED_GETS);
+        }
+        let hash = bloom::hash(key);
+        let read = || {
+            let view = self.rotation.view.load();
+            let runs = view.runs_at(&self.env.order, key);
+            Ok(get(&self.env, runs, key, hash, at)?.value)
+        };
+        let row = match self.rows().filter(|_| at == u64::MAX) {
+            Some(rows) => rows.get_or_read(key, hash, read)?,
+            None => read()?.map(Row::Read),
+        };
+        if let Some(Row::Cached(_)) = &row {
+            self.counters.gets_row.add(1);
+        }
+        Ok(row)
     }
 
     /// Reports the live bytes to the store.

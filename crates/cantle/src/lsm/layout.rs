@@ -6,6 +6,7 @@ use super::open::run_options;
 use super::shape::Shape;
 use super::view::View;
 use super::write::Write;
+use crate::cache::rows::Row;
 use crate::layout::options::Settings;
 use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};
 use crate::layout::verify::verify;
@@ -27,7 +28,14 @@ pub trait Named: Shape {
 
 impl<S: Named> Layout for Lsm<S> {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
-        self.look_up(key, at)
+        Ok(self.look_up(key, at)?.map(|row| match row {
+            Row::Read(value) => value,
+            row => Bytes::copy_from_slice(&row),
+        }))
+    }
+
+    fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.look_up(key, at)?.map(|value| read(&value)).is_some())
     }
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {
@@ -63,6 +71,7 @@ impl<S: Named> Layout for Lsm<S> {
         let limits = S::limits(&settings, self.substrate.budget.total_bytes);
         self.straight_seeks.set_limit(limits.rules.seek_compaction);
         self.limits.store(limits);
+        self.rows().into_iter().for_each(|rows| rows.set_used(settings.row_cache));
         self.env.options.store(run_options(settings.compression, &limits.rules));
     }
 

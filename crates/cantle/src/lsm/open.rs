@@ -95,6 +95,7 @@ impl<S: Shape> Lsm<S> {
             rotation: Rotation::new(view),
             limits: AtomicCell::new(limits),
             counters: OnUse::default(),
+            rows: OnUse::default(),
             straight_seeks,
             jobs,
             env,

@@ -42,6 +42,7 @@ impl<S: Shape> Lsm<S> {
             gets: of(&counters.gets),
             scans: of(&counters.scans),
             gets_served: GetsServed {
+                row: of(&counters.gets_row),
                 log_memory: of(&runs.gets_log_memory.count),
                 log_index: of(&runs.gets_log_index.count),
                 table: of(&runs.gets_table.count),

@@ -4,8 +4,10 @@ use super::generation::Entered;
 use super::keyspace::Lsm;
 use super::shape::Shape;
 use super::view::LogGeneration;
+use crate::cache::rows::Rows;
 use crate::files::Promise;
 use crate::format::bounds::encode_bounds;
+use crate::layout::written_rows::{enter, has_ranges, leave, update};
 use crate::layout::{Op, PreparedWrite, ReadSet, Stamp};
 use crate::log::index::memory_part::Item;
 use crate::log::op::range_delete::RangeTombstone;
@@ -37,10 +39,10 @@ pub struct Write<'a, S> {
 
 impl<'a, S: Shape> Write<'a, S> {
     pub fn prepare(lsm: &'a Lsm<S>, ops: &'a [Op<'a>], reads: &'a ReadSet) -> Result<Self> {
-        let has_ranges = !reads.spans.is_empty() || ops.iter().any(|op| op.bounds.is_some());
+        let locks_all = !reads.spans.is_empty() || has_ranges(ops);
         let keys = || ops.iter().map(|op| op.key).chain(reads.keys.iter().map(|key| &key[..]));
         let lock = || {
-            let held = if has_ranges { lsm.locks.lock_all() } else { lsm.locks.lock(&lsm.env.order, keys()) };
+            let held = if locks_all { lsm.locks.lock_all() } else { lsm.locks.lock(&lsm.env.order, keys()) };
             let held = Some(held);
             canary!(STRIPES_NOT_TAKEN => let held = None);
             held
@@ -70,6 +72,11 @@ impl<'a, S: Shape> Write<'a, S> {
 
     fn generation(&self) -> Option<&Arc<LogGeneration>> {
         self.entered.as_ref().map(Entered::generation)
+    }
+
+    fn rows(&self) -> Option<&Rows> {
+        canary!(ROWS_UNMARKED => return None);
+        self.lsm.rows()
     }
 
     /// Turns the store read-only, as a failed write may be found by a later opening.
@@ -134,6 +141,7 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
     }
 
     fn publish(&mut self, cell: Option<&CommitCell>) {
+        self.rows().into_iter().for_each(|rows| enter(rows, self.ops));
         let appended = self.appended.take();
         let (Some(generation), Some(appended)) = (self.generation(), appended) else { return };
         let segment = &generation.log.segment;
@@ -170,6 +178,12 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
     }
 
     fn index(&mut self) {
+        if let Some(rows) = self.rows() {
+            leave(rows, self.ops);
+            if !has_ranges(self.ops) {
+                update(rows, self.ops.iter());
+            }
+        }
         // A write that was neither published nor revoked has appended nothing.
         self.entered = None;
         self.held = None;

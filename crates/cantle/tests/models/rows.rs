@@ -5,6 +5,7 @@ use crate::rows::{RowCache, Rows};
 use crate::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::sync::thread::{spawn, yield_now};
 use crate::sync::{Arc, Mutex};
+use std::convert::Infallible;
 
 const KEYS: usize = 2;
 /// Four values fill a segment of 16 KiB, and there are four segments.
@@ -72,17 +73,26 @@ impl Store {
     }
 
     fn get(&self, at: usize) -> u64 {
-        if let Some(row) = self.rows.get(&key(at), hash(at)) {
+        let read = || *self.files[at].lock();
+        if self.fault == Fault::StampsLate {
+            return self.get_with_late_stamp(at, read);
+        }
+        let read = || Ok::<_, Infallible>(Some(read()).filter(|&number| number > 0).map(|n| value(n).into()));
+        let Ok(row) = self.rows.get_or_read(&key(at), hash(at), read);
+        row.map_or(0, |row| {
             let number = u64::from(row[0]);
             yield_now();
             assert_eq!(&*row, value(number), "what is lent changed");
-            return number;
+            number
+        })
+    }
+
+    fn get_with_late_stamp(&self, at: usize, read: impl Fn() -> u64) -> u64 {
+        if let Some(row) = self.rows.get(&key(at), hash(at)) {
+            return u64::from(row[0]);
         }
-        let read = || *self.files[at].lock();
-        let early = if self.fault == Fault::StampsLate { Some(read()) } else { None };
-        let stamp = self.rows.stamp(hash(at));
-        let number = early.unwrap_or_else(read);
-        if let (Some(stamp), true) = (stamp, number > 0) {
+        let number = read();
+        if let (Some(stamp), true) = (self.rows.stamp(hash(at)), number > 0) {
             self.rows.insert(&key(at), hash(at), stamp, &value(number));
         }
         number

@@ -44,5 +44,4 @@ mod segment_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use rows::{RowCache, Rows, Stripe};
-pub(crate) use segment::LentRow;
+pub(crate) use rows::{Row, RowCache, Rows, Stripe};

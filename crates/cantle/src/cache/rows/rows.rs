@@ -3,11 +3,13 @@
 use super::segment::LentRow;
 use super::shard::{Probe, Shard};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::counter::Counter;
 use crate::sync::{Arc, Mutex};
+use bytes::Bytes;
 use crossbeam_utils::CachePadded;
 use std::fmt;
+use std::ops::Deref;
 
 /// Bytes of capacity for each stripe, and bounds of the number of stripes, which take 256 KiB to 8
 /// MiB. Two keys that share a stripe cost each other a miss at each put, so there are more stripes
@@ -126,14 +128,68 @@ impl fmt::Debug for RowCache {
 pub(crate) struct Rows {
     pub(super) shared: Arc<RowCache>,
     owner: u32,
+    /// False while the keyspace's `row_cache` is off.
+    is_used: AtomicBool,
+    /// True once a row was cached: before, puts have none to update.
+    has_rows: AtomicBool,
     /// Marked by changes that concern many keys.
     keyspace: Stripe,
+}
+
+/// A value, and where it was found.
+pub(crate) enum Row {
+    Cached(LentRow),
+    Read(Bytes),
+}
+
+impl Deref for Row {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Cached(value) => value,
+            Self::Read(value) => value,
+        }
+    }
 }
 
 impl Rows {
     pub(crate) fn new(shared: Arc<RowCache>) -> Self {
         let owner = shared.owners.fetch_add(1, AcqRel);
-        Self { shared, owner, keyspace: Stripe::default() }
+        let (is_used, has_rows) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { shared, owner, is_used, has_rows, keyspace: Stripe::default() }
+    }
+
+    /// Sets whether gets look for rows. Changes outdate them in any case.
+    pub(crate) fn set_used(&self, is_used: bool) {
+        self.is_used.store(is_used, Relaxed);
+    }
+
+    /// The same at the beginning.
+    pub(crate) fn used(self, is_used: bool) -> Self {
+        self.set_used(is_used);
+        self
+    }
+
+    /// The newest value of `key`: its row, or what `read` finds, which is cached then.
+    pub(crate) fn get_or_read<E>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        read: impl FnOnce() -> Result<Option<Bytes>, E>,
+    ) -> Result<Option<Row>, E> {
+        if !self.is_used.load(Relaxed) {
+            return Ok(read()?.map(Row::Read));
+        }
+        if let Some(value) = self.get(key, hash) {
+            return Ok(Some(Row::Cached(value)));
+        }
+        // Taken before anything is read: a later write outdates the row, wherever it goes.
+        let stamp = self.stamp(hash);
+        let value = read()?;
+        if let (Some(stamp), Some(value)) = (stamp, &value) {
+            self.insert(key, hash, stamp, value);
+        }
+        Ok(value.map(Row::Read))
     }
 
     fn stripe(&self, hash: u64) -> &Stripe {
@@ -180,6 +236,9 @@ impl Rows {
     /// lock of its chunk: if the key is cached, its row gets the new value. Not for a write that
     /// also deletes ranges, because the order of its operations is not known here.
     pub(crate) fn update(&self, key: &[u8], hash: u64, value: &[u8]) {
+        if !self.has_rows.load(Relaxed) {
+            return;
+        }
         let Some(stamp) = self.stamp(hash) else { return };
         let (shard, probe) = self.shard(key, hash);
         shard.lock().update(probe, stamp.0, value);
@@ -187,6 +246,8 @@ impl Rows {
 
     /// Caches the value of `key` that the files had after `stamp` was taken.
     pub(crate) fn insert(&self, key: &[u8], hash: u64, stamp: Stamp, value: &[u8]) {
+        // A put that does not see this yet leaves an outdated row, as a put of another key of its stripe does.
+        self.has_rows.store(true, Relaxed);
         let (shard, probe) = self.shard(key, hash);
         shard.lock().insert(probe, stamp.0, value);
     }
