@@ -1,6 +1,5 @@
 //! The keyspace's implementation of [`Layout`].
 
-use crate::cache::rows::Row;
 use crate::layout::options;
 use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};
 use crate::layout::{Layout, Op, PairCursor, PreparedWrite, Pressure, ReadSet, Upkeep};
@@ -23,8 +22,8 @@ impl Layout for Chunks {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
         self.look_up(key, at, |value| {
             value.map(|value| match value {
-                Lent::Row(Row::Read(value)) => value,
-                value => Bytes::copy_from_slice(&value),
+                Lent::Munk(value) => Bytes::copy_from_slice(value),
+                Lent::Row(row) => row.into_bytes(),
             })
         })
     }

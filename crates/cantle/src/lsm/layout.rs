@@ -28,10 +28,7 @@ pub trait Named: Shape {
 
 impl<S: Named> Layout for Lsm<S> {
     fn get(&self, key: &[u8], at: u64) -> Result<Option<Bytes>> {
-        Ok(self.look_up(key, at)?.map(|row| match row {
-            Row::Read(value) => value,
-            row => Bytes::copy_from_slice(&row),
-        }))
+        Ok(self.look_up(key, at)?.map(Row::into_bytes))
     }
 
     fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! The row cache: popular single pairs of chunks that are not in memory (EvenDB §4).
+//! The row cache: popular single pairs that are not in memory otherwise (EvenDB §4).
 //!
 //! The paper keeps rows in a queue of hash tables. Here they lie in *segments* of mapped memory
 //! (`segment`). The oldest segment is freed first, except for its rows that are read again
@@ -23,7 +23,7 @@
 //! an old row after another get has returned the new entry. Range deletes and dropped chunks mark
 //! the whole keyspace in the same way.
 //!
-//! *Why a put may replace the row.* It holds the lock of the key's chunk meanwhile: its value is
+//! *Why a put may replace the row.* It holds the lock of the key (or its chunk) meanwhile: its value is
 //! the newest when it takes the stamp, and any later writer of the key enters the stripe. As in the
 //! paper, a put makes no row of a key that was not read.
 //!

@@ -142,6 +142,16 @@ pub(crate) enum Row {
     Read(Bytes),
 }
 
+impl Row {
+    /// The value, copied if it is cached.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Cached(value) => Bytes::copy_from_slice(&value),
+            Self::Read(value) => value,
+        }
+    }
+}
+
 impl Deref for Row {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
@@ -233,7 +243,7 @@ impl Rows {
     }
 
     /// Called by a writer that has put `key` to `value`, has left its stripe, and still holds the
-    /// lock of its chunk: if the key is cached, its row gets the new value. Not for a write that
+    /// lock of its key: if the key is cached, its row gets the new value. Not for a write that
     /// also deletes ranges, because the order of its operations is not known here.
     pub(crate) fn update(&self, key: &[u8], hash: u64, value: &[u8]) {
         if !self.has_rows.load(Relaxed) {
