@@ -42,6 +42,13 @@ pub struct Input {
     munk: Option<(Arc<Munk>, SnapshotGuard)>,
 }
 
+impl Input {
+    /// True if there is a file to read: the others are only removed.
+    fn merges(&self) -> bool {
+        self.funk.files.iter().any(|file| file.dropped.is_none())
+    }
+}
+
 /// The origin of a rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
@@ -76,8 +83,7 @@ impl Chunks {
         let mut grant = self.room_for(chunk, trigger)?;
         let Some(mut input) = self.seal(chunk)? else { return Ok(false) };
         input.while_closing = trigger == Trigger::Closing;
-        let merges = input.funk.files.iter().any(|file| file.dropped.is_none());
-        if !merges && !input.purges {
+        if !input.merges() && !input.purges {
             return Ok(false);
         }
         let merged = self.merge_files(&input, &mut grant);
@@ -100,9 +106,6 @@ impl Chunks {
         }
         chunk.forgive_reads();
         self.pins.note_move();
-        if merges {
-            self.context.counters.rebalances.add(1);
-        }
         Ok(true)
     }
 
@@ -349,8 +352,17 @@ impl Chunks {
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
         drop(writer);
+        self.count_rebalance(input);
         self.release(&input.funk.files, &input.kept);
         Ok(true)
+    }
+
+    /// Before the inputs are released: where statistics have the length without them, they have the
+    /// rebalance, too.
+    pub(super) fn count_rebalance(&self, input: &Input) {
+        if input.merges() {
+            self.context.counters.rebalances.add(1);
+        }
     }
 
     /// Removes the references of the current structures to `files`, except those in `kept`.
