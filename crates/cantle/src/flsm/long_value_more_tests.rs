@@ -201,8 +201,11 @@ fn values_that_are_copied_are_divided_among_tables() {
     db.close().unwrap();
     let compressed = KeyspaceOptions::new().layout(flsm()).compression(crate::Compression::Lz4);
     let db = open_with(&disk, compressed);
-    db.put(key(0), "short").unwrap();
-    model.insert(key(0), b"short".to_vec());
+    // Each guard has one of them: a guard that is sorted already stays as it is.
+    for number in scattered(300).filter(|number| number % 10 == 0) {
+        db.put(key(number), "short").unwrap();
+        model.insert(key(number), b"short".to_vec());
+    }
     db.compact_range(..).unwrap();
     assert_eq!(stats(&db).referred_logs, 0);
     let tables = lsm_of(&db).view().tables().count();
@@ -267,7 +270,7 @@ fn the_bound_on_space_is_kept_and_reached() {
         db.sync().unwrap();
         let keyspace = db.stats().keyspaces.remove(0);
         assert_eq!((keyspace.unclaimed_bytes, stats(&db).referred_logs), (0, 0), "{amplification}");
-        let are_gone = (0..20).any(|_| {
+        let are_gone = (0..1200).any(|_| {
             db.sync().unwrap();
             std::thread::sleep(Duration::from_millis(50));
             logs(&disk).len() < 4
