@@ -4,7 +4,7 @@
 //! A *door* ([`doors`]) is one way to break a store: the power fails at every call, a call fails, a
 //! bit flips, … A door gets a layout, a seed and an amount of effort ([`visit::Visit`]). It counts
 //! its work, and panics with its finding and with the command that reproduces it. Tests run each
-//! door for a few seconds (`tests/doors.rs`); the command `cantle-faults` runs doors for a given
+//! door for a few seconds (`tests/lab/doors.rs`); the command `cantle-faults` runs doors for a given
 //! time.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! The doors with real processes, file systems and limits, for some seconds each. Those that need
 //! root or a missing tool report that and do nothing;
 //! `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group`, or some of these, makes
-//! them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `doors.rs`.
+//! them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `lab/doors.rs`.
 
 use cantle::{ChunkOptions, KeyspaceOptions, Options};
 use cantle_faults::doors::door;

@@ -12,7 +12,7 @@
 //! AddressSanitizer (`.ci/run`). It finds uses of unmapped memory and accesses beside the
 //! allocator's memory, but not an access of one piece to another: for that there is one function
 //! that computes addresses (`place`), with its assertion. And processes are killed at every store
-//! (`cantle-faults`, `tests/crash/write_buffer.rs`).
+//! (`cantle-faults`, `tests/lab/crash/write_buffer.rs`).
 #![expect(unsafe_code, reason = "memory that is a file's")]
 
 use super::bus_errors::Guard;

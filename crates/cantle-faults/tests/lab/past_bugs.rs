@@ -2,13 +2,9 @@
 //! describes the original bug.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
-#[path = "past_bugs/leveldb.rs"]
 mod leveldb;
-#[path = "past_bugs/others.rs"]
 mod others;
-#[path = "past_bugs/rocksdb.rs"]
 mod rocksdb;
-#[path = "past_bugs/torn.rs"]
 mod torn;
 
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, Vfs};
