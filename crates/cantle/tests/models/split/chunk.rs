@@ -256,6 +256,8 @@ impl Chunks {
 
     pub fn account(&self, _: &StackSizes, _: &StackSizes) {}
 
+    pub fn count_rebalance(&self, _: &Input) {}
+
     pub fn purge_later(&self, _: &[Arc<Chunk>]) {}
 
     pub fn add_resident(&self, _: &Arc<Chunk>) {}
