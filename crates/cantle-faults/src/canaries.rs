@@ -20,7 +20,7 @@ const DOOR_SECONDS_MAX: u64 = 240;
 
 /// The doors that look for a bug first.
 const FIRST: &[(&str, &[&str])] = &[
-    ("space", &["new-value-counted", "logs-not-compressed", "hidden-uncounted"]),
+    ("space", &["new-value-counted", "logs-not-compressed", "hidden-uncounted", "full-disk-unnoticed"]),
     (
         "paths",
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
@@ -125,6 +125,7 @@ const OF_FLSM: &[&str] = &[
     "referred-log-uncounted",
     "referred-log-unsynced",
     "rows-unmarked",
+    "full-disk-unnoticed",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

@@ -2,6 +2,8 @@
 //! lengths, written, overwritten and deleted in all ways, with closing, killing and opening in
 //! between.
 //!
+//! Deletes on a full disk make room for other data.
+//!
 //! If a keyspace compresses, values of one letter use less space than their length once the store
 //! is idle.
 //!
@@ -11,11 +13,13 @@
 //! No time is measured: a finding is a store that uses more space than allowed and has no work
 //! left.
 
+use crate::filling::{check, eventually, fill};
 use crate::layouts::{OfChunk, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
-use cantle::{Compression, Db, KeyspaceOptions, LayoutKind, LayoutOptions, Options};
+use cantle::{Compression, Db, Durability, FlsmOptions, KeyspaceOptions, LayoutKind, LayoutOptions, Options};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -150,6 +154,12 @@ pub fn enter(visit: &Visit) {
                 }
             }
         });
+        for durability in [Durability::Process, Durability::Buffered] {
+            if wanted(&format!("full {durability:?}")) {
+                full(visit.layout, seed, durability);
+                visit.count("full disks that had room again", 1);
+            }
+        }
         if !visit.is_long() {
             continue;
         }
@@ -204,6 +214,35 @@ fn compressed(layout: LayoutKind, value_bytes: u64, reopening: Reopening) {
     panic!(
         "{BYTES} bytes of one letter in values of {value_bytes}, {reopening:?}: {allocated} allocated, of logs {logs}"
     );
+}
+
+/// Fills the disk, deletes pairs, and waits until there is room again for a third of them, without asking for a
+/// compaction.
+fn full(layout: LayoutKind, seed: u64, durability: Durability) {
+    let disk = MemVfs::without_history();
+    disk.set_capacity_bytes(Some(32 << 20));
+    let layout = match layout {
+        LayoutKind::Flsm => FlsmOptions::new().generation_bytes(256 << 10).guard_bytes(1 << 20).into(),
+        layout => LayoutOptions::from(layout),
+    };
+    let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(layout));
+    let options = options.durability(durability).checkpoint_interval(Duration::from_millis(200));
+    let db = options.vfs(Arc::new(disk)).open("store").unwrap();
+    let (mut values, mut rng) = (BTreeMap::new(), Rng::new(seed));
+    assert!(fill(&db, &mut values, &mut rng), "the disk never got full");
+    let full_pairs = values.len();
+    let doomed: Vec<_> = values.keys().take(full_pairs / 4 * 3).step_by(2).cloned().collect();
+    for key in doomed {
+        db.delete(&key).unwrap();
+        values.remove(&key);
+    }
+    let aim = values.len() + full_pairs / 8;
+    while values.len() < aim {
+        eventually(&db, "a put after deletes", || db.put("healed", "1"));
+        values.insert(b"healed".to_vec(), b"1".to_vec());
+        fill(&db, &mut values, &mut rng);
+    }
+    check(&db, &values);
 }
 
 /// A store, and its expected contents.

@@ -113,7 +113,8 @@ fn what_is_known_of_logs_outlives_closing_and_killing() {
         let (_db, chunks) = at_rest(&disk);
         wait_until("as it was", || {
             let after = user_and_garbage(&chunks);
-            after.0 == before.0 && after.1.abs_diff(before.1) < 20_000
+            // One of the long values may be missed: the one that was written just after a checkpoint.
+            after.0 == before.0 && after.1.abs_diff(before.1) < 110_000
         });
     }
 }

@@ -85,6 +85,8 @@ impl Named for Levels {
                 .map(|top_level_bits| HashedGuards { top_level_bits, bit_decrement: own.bit_decrement }),
             oldest_snapshot: u64::MAX,
             settled: 0,
+            disk_room: None,
+            sparse_least: 0.0,
         };
         Limits { generation_bytes, row_cache: settings.row_cache, rules }
     }

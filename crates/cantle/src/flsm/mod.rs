@@ -23,6 +23,8 @@ pub mod factory;
 mod filter_tests;
 #[cfg(test)]
 mod flush_tests;
+#[cfg(test)]
+mod full_disk_tests;
 mod hashed;
 #[cfg(test)]
 mod hashed_tests;

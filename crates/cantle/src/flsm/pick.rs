@@ -133,6 +133,23 @@ impl Guard {
         if rules.is_tuned { self.tally.runs().min(rules.runs_max) } else { rules.runs_max }
     }
 
+    /// The merge of all of its runs within the last level, or, on a full disk, of as many of the newest ones as
+    /// have room.
+    fn merge_with_room(&self, rules: &Rules) -> Option<Piece> {
+        if rules.has_room(&self.runs, self.stale_bytes(rules.oldest_snapshot)) {
+            return Some(self.merge(self.runs.len(), rules));
+        }
+        let count = (2..self.runs.len()).rev().find(|&count| rules.has_room(&self.runs[..count], 0))?;
+        Some(self.merge(count, rules))
+    }
+
+    /// Number of its runs, or, on a full disk, of as many of the oldest ones as have room: they may go down before
+    /// the others.
+    fn oldest_with_room(&self, rules: &Rules) -> Option<usize> {
+        let from = (0..self.runs.len()).find(|&from| rules.has_room(&self.runs[from..], 0))?;
+        Some(self.runs.len() - from)
+    }
+
     /// The merge of the newest `count` runs within the last level.
     pub(super) fn merge(&self, count: usize, rules: &Rules) -> Piece {
         let is_whole = count == self.runs.len();
@@ -240,6 +257,8 @@ impl Levels {
         self.pick_purge(order, rules, busy)
             .or_else(|| self.pick_empty(rules, busy))
             .or_else(|| self.pick_bare(rules, busy))
+            // Others have no room.
+            .or_else(|| rules.disk_room.and_then(|_| self.free_space(order, rules, busy)))
             .or_else(|| above.iter().flat_map(crowded).find_map(|guard| down(&guard)))
             .or_else(|| crowded(last).iter().find_map(newest_alike))
             .or_else(|| above.iter().flatten().filter(is_owing).find_map(down))
@@ -250,16 +269,16 @@ impl Levels {
             .or_else(|| self.pick_moves(order, rules, busy))
     }
 
-    /// The merge that frees most, if garbage takes more space than it may. A guard of the last
+    /// The merge that frees most, if garbage takes more space than it may, or the disk is full. A guard of the last
     /// level has the garbage that it hides itself. Garbage of the levels above is freed on its way down.
     fn free_space(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let space = self.space(rules);
-        if !space.exceeds(rules.space_amplification) {
+        if rules.disk_room.is_none() && !space.exceeds(rules.space_amplification) {
             return None;
         }
         let gain = |guard: &Guard| guard.gain_bytes(rules) as f64 / guard.held_bytes().max(1) as f64;
         // A strict bound is exceeded by less.
-        let gain_min = GAIN_MIN.min(rules.sparse_part());
+        let gain_min = GAIN_MIN.min(rules.rest_part());
         let best = |level: &Level| {
             let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= gain_min).cloned().collect();
             gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
@@ -267,9 +286,13 @@ impl Levels {
             gaining
         };
         let (last, above) = self.levels.split_last()?;
-        let within = |guard: &Arc<Guard>| admitted(busy, guard.merge(guard.runs.len(), rules));
-        let within_last = best(last).iter().find_map(within);
-        within_last.or_else(|| above.iter().flat_map(best).find_map(|guard| self.empty(order, &guard, busy)))
+        let within_last = best(last).iter().find_map(|guard| admitted(busy, guard.merge_with_room(rules)?));
+        let down = |guard: Arc<Guard>| {
+            let job = self.sink(order, &guard, busy);
+            job.or_else(|| self.merge_oldest_down(order, &guard, guard.oldest_with_room(rules)?, busy))
+        };
+        let job = within_last.or_else(|| above.iter().flat_map(best).find_map(down))?;
+        Some(Job { frees_space: true, ..job })
     }
 
     /// The guards of the first level that has this part of the data of the next one, the longest first.
@@ -426,10 +449,15 @@ impl Levels {
         guards.iter().map(|(guard, _)| Move::Delete { level: guard.level, start: start.clone() }).collect()
     }
 
-    /// The next job that brings runs of a guard to the level below, if running merges admit it. The
-    /// oldest runs move as they are if each has keys of one guard only there: they are newer than all
-    /// that is below.
+    /// The next job that brings runs of a guard to the level below, if running merges admit it.
     fn empty(&self, order: &KeyOrder, guard: &Guard, busy: &Busy) -> Option<Job> {
+        let job = self.sink(order, guard, busy);
+        job.or_else(|| self.merge_oldest_down(order, guard, guard.runs.len(), busy))
+    }
+
+    /// The oldest runs of a guard move to the level below as they are if each has keys of one guard only there:
+    /// they are newer than all that is below.
+    fn sink(&self, order: &KeyOrder, guard: &Guard, busy: &Busy) -> Option<Job> {
         let below = self.below(guard.level)?;
         let child_of = |run: &Run| {
             let child = run.span.start.as_ref().map_or(below.first(), |start| guard_at(order, below, start));
@@ -440,26 +468,29 @@ impl Levels {
         let oldest_first = guard.runs.iter().rev();
         let sinking =
             if busy.is_taken_from(guard.id) { 0 } else { oldest_first.take_while(may_sink).count() };
-        if sinking > 0 {
-            let moves = std::iter::repeat_n(Move::Sink { group: guard.id }, sinking).collect();
-            return Some(Job::of_moves(moves));
-        }
-        let mut job = Job::of_pieces(vec![self.merge_down(order, guard)?]);
+        let moves = std::iter::repeat_n(Move::Sink { group: guard.id }, sinking).collect();
+        (sinking > 0).then(|| Job::of_moves(moves))
+    }
+
+    /// The merge of the oldest `count` runs of a guard into the level below.
+    fn merge_oldest_down(&self, order: &KeyOrder, guard: &Guard, count: usize, busy: &Busy) -> Option<Job> {
+        let mut job = Job::of_pieces(vec![self.merge_down(order, guard, count)?]);
         self.commit(order, guard.level + 1, &mut job, busy);
         busy.admits(&job.claim(false)).then_some(job)
     }
 
-    /// The merge of a guard into the level below: a fragment for each guard there. If the last level
-    /// has very much more data there, the guard is rewritten in its place instead.
-    fn merge_down(&self, order: &KeyOrder, guard: &Guard) -> Option<Piece> {
+    /// The merge of the oldest `count` runs of a guard, usually all, into the level below: a fragment for each
+    /// guard there. If the last level has very much more data there, the guard is rewritten in its place instead.
+    fn merge_down(&self, order: &KeyOrder, guard: &Guard, count: usize) -> Option<Piece> {
         let below = guards_within(order, self.below(guard.level)?, &guard.span);
         let below_bytes: u64 = below.iter().map(|child| child.bytes()).sum();
         let is_last = guard.level as usize + 1 == self.levels.len();
-        let in_place = is_last && guard.runs.len() > 1 && below_bytes > REWRITE_RATIO * guard.bytes();
+        let newer = guard.runs.len().checked_sub(count)?;
+        let in_place = is_last && newer == 0 && count > 1 && below_bytes > REWRITE_RATIO * guard.bytes();
         Some(Piece {
             span: guard.span.clone(),
-            tables: guard.runs.clone(),
-            taken: vec![(guard.id, 0..guard.runs.len())],
+            tables: guard.runs[newer..].to_vec(),
+            taken: vec![(guard.id, 0..count)],
             bottom: Bottom::Deeper,
             cuts: if in_place {
                 Cuts::Near(WHOLE)

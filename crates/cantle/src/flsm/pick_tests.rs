@@ -32,6 +32,8 @@ pub const RULES: Rules = Rules {
     hashed: None,
     oldest_snapshot: u64::MAX,
     settled: 0,
+    disk_room: None,
+    sparse_least: 0.0,
 };
 
 /// Levels from a text: a line for each level, with the start of each guard and the lengths of
@@ -406,6 +408,28 @@ fn the_guard_with_most_garbage_is_merged_if_space_is_short() {
     assert_eq!(picked("-[60~40,60] m[60~50,60]"), "m..- [60,60] Reached whole into [2]");
     let above = "-[9~9,9~9:a-c,9:b-e] g[1]\n -[9] c[9] g[8] k[9]";
     assert_eq!(picked(above), "-..g [9,9,9] Deeper at c into [3, 4]");
+}
+
+#[test]
+fn on_a_full_disk_the_guard_with_most_garbage_that_has_room_comes_first() {
+    let with_room = |room, text: &str| {
+        let rules = Rules { disk_room: Some(room), ..RULES };
+        told(levels(text).pick_job(&KeyOrder::Bytewise, &rules, &Busy::default()))
+    };
+    let picked = |text: &str| with_room(200, text);
+    assert_eq!(picked("-[60~20,60] m[90~30]"), "m..- [90] Reached whole into [2]", "within the bound");
+    assert_eq!(picked("-[60~20,60,60,60] m[90~30]"), "m..- [90] Reached whole into [2]", "before many runs");
+    assert_eq!(picked("-[60~5,60]"), "nothing", "less than a sixteenth");
+    assert_eq!(with_room(70, "-[60~20,20] m[100~34]"), "-..m [60,20] Reached whole into [1]");
+    assert_eq!(with_room(9, "-[60~20,20] m[90~30]"), "nothing");
+    assert_eq!(picked("-[100~40,60,90]"), "-..- [100,60] Deeper whole into [1]", "the newest that have room");
+    // A guard above the last level goes down in parts that have room, the oldest first.
+    let below = "-[90] c[90] g[90] k[90]";
+    let all = "-..- [140,30] Deeper at c,g,k into [2, 3, 4, 5]";
+    assert_eq!(picked(&format!("-[140~60,30]\n {below}")), all);
+    let oldest = "-..- [60] Deeper at c,g,k into [2, 3, 4, 5]";
+    assert_eq!(picked(&format!("-[150~60,60]\n {below}")), oldest);
+    assert_eq!(picked("-[150~60,60]\n -[90]"), "sink of 1\nsink of 1", "that takes no space");
 }
 
 /// A file is on the disk as long as a guard has a part of it.

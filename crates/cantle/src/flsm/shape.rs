@@ -157,8 +157,10 @@ impl Shape for Levels {
 
     fn after(&self, order: &KeyOrder, job: &Job, outcomes: &[Outcome]) -> Change<Self> {
         let mut changing = Changing::new(order, self);
-        let taken: HashSet<u64> =
-            job.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect();
+        let taken = Taken {
+            groups: job.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect(),
+            files: job.pieces.iter().flat_map(|piece| &piece.tables).map(|run| run.file().id).collect(),
+        };
         for (piece, outcome) in job.pieces.iter().zip(outcomes) {
             changing.apply_piece(piece, outcome, &taken);
         }
@@ -170,6 +172,12 @@ impl Shape for Levels {
     fn fault(&self, order: &KeyOrder) -> Option<String> {
         self.find_fault(order)
     }
+}
+
+/// All that the pieces of a job take.
+struct Taken {
+    groups: HashSet<u64>,
+    files: HashSet<u64>,
 }
 
 /// A table of a merge, as a run of a guard that has this part of it.
@@ -201,8 +209,7 @@ fn with_empty(order: &KeyOrder, mut guards: Vec<Guard>, empty: &[(&Placed, f64)]
 }
 
 impl Changing<'_> {
-    /// `all_taken` has the groups that any piece takes runs of.
-    fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome, all_taken: &HashSet<u64>) {
+    fn apply_piece(&mut self, piece: &Piece, outcome: &Outcome, all_taken: &Taken) {
         for (id, taken) in &piece.taken {
             let Some((level, place)) = self.place_of(*id) else {
                 self.missed = Some(*id);
@@ -210,8 +217,14 @@ impl Changing<'_> {
             };
             let guard = self.levels.levels[level][place].clone();
             let newest_first = guard.runs.iter().zip((0..guard.runs.len()).rev());
-            let left = newest_first.filter(|(_, age)| !taken.contains(age));
-            let runs = left.map(|(run, _)| run.clone()).collect();
+            let (gone, left): (Vec<_>, Vec<_>) = newest_first.partition(|(_, age)| taken.contains(age));
+            if gone.len() < taken.len()
+                || !gone.iter().all(|(run, _)| all_taken.files.contains(&run.file().id))
+            {
+                self.missed = Some(*id);
+                continue;
+            }
+            let runs = left.into_iter().map(|(run, _)| run.clone()).collect();
             let rest = Guard { tally: guard.tally.merged(), ..guard.with_runs(runs) };
             self.splice(level, place..place + 1, vec![rest]);
         }
@@ -232,7 +245,7 @@ impl Changing<'_> {
             if own.is_empty() {
                 continue;
             }
-            if !all_taken.contains(&id) {
+            if !all_taken.groups.contains(&id) {
                 let cost = |(placed, part): &(&Placed, f64)| {
                     let table = &placed.output.table;
                     (rewrite_cost(table.entries, table.file.bytes()) as f64 * part) as u64

@@ -16,7 +16,7 @@ use crate::run::env::RunEnv;
 use crate::run::get::get;
 use crate::run::run::{Run, Source};
 use crate::substrate::Substrate;
-use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::counter::{Counter, sampled};
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
@@ -109,6 +109,9 @@ pub(super) struct Jobs {
     /// The same for the creation of a log, and for indexing one.
     pub create_pause: AtomicU64,
     pub seal_pause: AtomicU64,
+    /// On a full disk, the part of a log, in thousandths, from which on merges copy its values
+    /// ([`Rules::sparse_least`]).
+    pub sparse_least: AtomicU32,
     /// Numbers of logs in the manifest that a loss of power has voided. The next merge removes them.
     pub void_logs: OnUse<Mutex<Vec<u64>>>,
     /// Bytes per second that merges have read, averaged; 0 before the first one.
@@ -130,7 +133,13 @@ impl<S: Shape> Lsm<S> {
     /// The sizes and the state by which the layout chooses a job now.
     pub fn rules(&self) -> Rules {
         let oldest_snapshot = self.substrate.mvcc.open_versions().first().copied().unwrap_or(u64::MAX);
-        Rules { oldest_snapshot, settled: self.substrate.files.settled_below(), ..self.limits().rules }
+        Rules {
+            oldest_snapshot,
+            settled: self.substrate.files.settled_below(),
+            disk_room: self.disk_room(),
+            sparse_least: f64::from(self.jobs.sparse_least.load(Relaxed)) / 1000.0,
+            ..self.limits().rules
+        }
     }
 
     /// The keyspace's cached rows. `None` under a comparator whose equal keys may differ in bytes: rows are found by

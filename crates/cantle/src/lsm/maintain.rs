@@ -1,10 +1,11 @@
 //! Maintenance: the work that is due at a tick, its submission, and the brake.
 
 use super::busy::Busy;
+use super::full_disk::hides;
 use super::hidden::may_hide_more;
 use super::keyspace::Lsm;
 use super::merge::{Planned, Trigger};
-use super::shape::{Group, Shape, depth, rewrite_cost};
+use super::shape::{Group, Shape, depth, rewrite_cost, with_overhead};
 use super::view::View;
 use crate::layout::{Moment, Pressure, Upkeep};
 use crate::log::segment::Segment;
@@ -58,14 +59,16 @@ impl<S: Shape> Lsm<S> {
         (GENERATIONS * self.limits().generation_bytes).max(live_bytes / LIVE_FRACTION)
     }
 
-    /// The oldest of the logs and flushed tables that are ripe, as many as a merge takes: it has them in memory.
+    /// The oldest of the logs and flushed tables that are ripe, as many as a merge takes: it has them in memory,
+    /// and their copies in a table have to find room on the disk. At least one.
     pub fn oldest_logs<'a>(&self, ripe: &'a [Run]) -> &'a [Run] {
         let limit = 2 * self.level0_limit(self.jobs.told_live_bytes.load(Relaxed).max(0) as u64);
+        let room = self.disk_room().unwrap_or(u64::MAX);
         let mut bytes = 0;
         let is_taken = |log: &&Run| {
-            let is_taken = bytes < limit;
+            let is_within = bytes < limit && (bytes == 0 || with_overhead(bytes + log.bytes()) <= room);
             bytes += log.bytes();
-            is_taken
+            is_within
         };
         let count = ripe.iter().rev().take(LOGS_MAX).take_while(is_taken).count();
         &ripe[ripe.len() - count..]
@@ -79,7 +82,12 @@ impl<S: Shape> Lsm<S> {
         let is_to_be_compressed = ripe.iter().any(|run| run.log().is_some()) && self.is_to_be_compressed();
         let is_left = is_to_be_compressed || (!ripe.is_empty() && self.owes_level0(view));
         let hidden_bytes = ripe.iter().filter_map(Run::log).map(|log| log.garbage_bytes.load(Relaxed)).sum();
-        bytes.max(hidden_bytes) >= self.level0_limit(live_bytes) || ripe.len() >= LOGS_MAX || is_left
+        // Merges further down free what they hide.
+        let is_for_space = self.substrate.reserve.is_full() && ripe.iter().any(hides);
+        bytes.max(hidden_bytes) >= self.level0_limit(live_bytes)
+            || ripe.len() >= LOGS_MAX
+            || is_left
+            || is_for_space
     }
 
     /// True if a merge is due that running ones admit; `None` if that cannot be told now.
@@ -115,6 +123,7 @@ impl<S: Shape> Lsm<S> {
             self.rotation.seal_active();
         }
         self.seal_for_memory(&view);
+        self.free_full_disk(&view);
         if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
         }
@@ -211,9 +220,14 @@ impl<S: Shape> Lsm<S> {
             let (most, runs_max) = (self.runs_most(&view), self.limits().rules.runs_max);
             let is_crowded = most > runs_max && most + 1 >= CROWDED * runs_max;
             let are_logs_due = !is_crowded && self.are_logs_due(&view, &self.ripe_logs(&view));
-            let has_merged_logs = are_logs_due && self.merge_logs(Trigger::Background)?;
+            let (has_merged_logs, without_room) =
+                match are_logs_due.then(|| self.merge_logs(Trigger::Background)) {
+                    // A merge that frees space may find some.
+                    Some(Err(error)) if error.is_no_space() => (false, Err(error)),
+                    done => (done.transpose()?.unwrap_or(false), Ok(())),
+                };
             if !has_merged_logs && !self.merge_tables(Trigger::Background)? {
-                return Ok(());
+                return without_room;
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ impl<S: Shape> Lsm<S> {
         let has_adopted = self.adopt_logs(trigger)?;
         let merge = |view: &View<S>, busy: &Busy| {
             let mut logs = self.ripe_logs(view);
-            if trigger == Trigger::Background {
+            if trigger == Trigger::Background || self.disk_room().is_some() {
                 logs = self.oldest_logs(&logs).to_vec();
             }
             canary!(LOG_LEFT_OUT => let logs = [logs.get(..1).unwrap_or_default(), logs.get(2..).unwrap_or_default()].concat());
@@ -82,7 +82,12 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn sort(&self, bounds: &Bounds) -> Result<()> {
         self.rotation.seal_active();
         self.index_all_sealed()?;
-        self.merge_logs(Trigger::Asked)?;
+        let newest = self.substrate.files.peek_id();
+        let is_left = |log: &Run| log.file().id < newest;
+        // A full disk has not room for all of them at once.
+        while self.ripe_logs(&self.view()).iter().any(is_left)
+            && self.with_freed(|| self.merge_logs(Trigger::Asked))?
+        {}
         let upto = self.substrate.files.peek_id();
         let sort = |view: &View<S>, _: &Busy| {
             let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds, upto)?;
@@ -91,7 +96,7 @@ impl<S: Shape> Lsm<S> {
         loop {
             // Registered for each job, so that closing the store waits for one only.
             let Some(_work) = self.substrate.begin_work() else { return Err(Error::Closed) };
-            if !self.run_next(sort, Trigger::Asked)? {
+            if !self.with_freed(|| self.run_next(sort, Trigger::Asked))? {
                 break;
             }
         }
@@ -170,13 +175,11 @@ impl<S: Shape> Lsm<S> {
         let keep = Keep::new(substrate.mvcc.open_versions());
         let tables = job.pieces.iter().flat_map(|piece| &piece.tables);
         let bytes: u64 = logs.iter().chain(tables).map(Run::bytes).sum();
-        // A merge that the user asks for may have little to write, after a range delete for example:
-        // it takes space as it needs it.
-        let (is_asked, output_bytes) = (trigger == Trigger::Asked, bytes + bytes / 8);
-        let mut grant = substrate.reserve.grant(if is_asked { 0 } else { output_bytes }, is_asked)?;
+        let copying = self.copying(view);
+        let mut grant = self.room_for(planned, copying, trigger)?;
         let mut written =
             Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()), logs: Vec::new() };
-        let copying = self.copying(view);
+        let is_asked = trigger == Trigger::Asked;
         let progress =
             self.jobs.running.register(RunningMerge { is_asked, bytes, ..self.levels_of(view, planned) });
         let mut reached = 0;
@@ -267,7 +270,8 @@ impl<S: Shape> Lsm<S> {
             ..now.clone()
         }));
         let change = view.shape.after(order, job, &written.pieces);
-        let missed = change.missed.map(|id| format!("group {id} of a merge is gone"));
+        let missed =
+            change.missed.map(|id| format!("group {id} is not as it was when a merge took runs from it"));
         let fault = missed.or_else(|| change.shape.fault(order));
         // A comparator that has failed may have placed tables anywhere.
         order.check()?;

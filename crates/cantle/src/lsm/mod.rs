@@ -45,6 +45,7 @@ pub mod busy;
 mod busy_tests;
 mod dropped_ranges;
 mod flush;
+mod full_disk;
 pub mod generation;
 pub mod hashed;
 mod hidden;

@@ -114,6 +114,12 @@ pub struct Rules {
     /// All obsolete files with a lower number have gone from the directory. A table with a lower
     /// number that holds nothing, and only says which files it replaces, can go.
     pub settled: u64,
+    /// Bytes that a merge may write while the disk is full, or nearly: then merges free space wherever they
+    /// can. `None` while space is no matter.
+    pub disk_room: Option<u64>,
+    /// On a full disk, merges copy values only from logs of which more than this part is garbage: all that is left
+    /// of these has room. A log goes when all merges that meet it have copied what is theirs. 0 otherwise.
+    pub sparse_least: f64,
 }
 
 /// The disk space of tables.
@@ -140,6 +146,11 @@ impl Space {
 const LONGEST_INLINE: RangeInclusive<u64> = 1 << 10..=64 << 10;
 const LONGEST_INLINE_FRACTION: u64 = 64;
 
+/// Bytes of tables of entries that take this many: they have an index and a filter besides.
+pub fn with_overhead(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 8)
+}
+
 impl Rules {
     /// Length in bytes of the longest record of a log whose value merges always copy.
     pub fn longest_inline(&self) -> u32 {
@@ -147,10 +158,24 @@ impl Rules {
         (self.table_bytes / LONGEST_INLINE_FRACTION).clamp(least, most) as u32
     }
 
-    /// The part of a log with long values that may be garbage while the space bound is exceeded: half of what the
-    /// bound allows, so other logs have more.
-    pub fn sparse_part(&self) -> f64 {
+    /// The part of a log with long values that may be other data: half of what the space bound allows as garbage, so
+    /// that other logs have more.
+    pub fn rest_part(&self) -> f64 {
         (1.0 - 1.0 / self.space_amplification.max(1.0)) / 2.0
+    }
+
+    /// The part of such a log that may be garbage while the space bound is exceeded.
+    pub fn sparse_part(&self) -> f64 {
+        self.rest_part().max(self.sparse_least)
+    }
+
+    /// True if a merge of these runs may write what it has to, less what it drops. Always while space is no matter.
+    pub fn has_room(&self, runs: &[Run], dropped_bytes: u64) -> bool {
+        self.disk_room.is_none_or(|room| {
+            let copied = |run: &Run| run.bytes() + run.copied_bytes(self.sparse_part());
+            let bytes = runs.iter().map(copied).sum::<u64>();
+            with_overhead(bytes.saturating_sub(dropped_bytes)) <= room
+        })
     }
 }
 
@@ -195,6 +220,8 @@ pub struct Job {
     pub moves: Vec<Move>,
     /// The groups that these change, if there are pieces.
     pub changed: Vec<u64>,
+    /// True if it is done for space: it may use the reserve of a full disk.
+    pub frees_space: bool,
 }
 
 /// A part of a merge, which is merged by itself.

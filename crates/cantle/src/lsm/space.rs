@@ -66,15 +66,17 @@ impl<S: Shape> Lsm<S> {
             return Copying::ALL;
         }
         let rules = self.rules();
-        let rest = rules.sparse_part();
-        let is_exceeded = view.shape.space(&rules).exceeds(rules.space_amplification);
-        Copying { rest, sparse: if is_exceeded { rest } else { rest.max(SPARSE_PART) } }
+        let (rest, sparse) = (rules.rest_part(), rules.sparse_part());
+        let is_exceeded =
+            rules.disk_room.is_some() || view.shape.space(&rules).exceeds(rules.space_amplification);
+        Copying { rest, sparse: if is_exceeded { sparse } else { sparse.max(SPARSE_PART) } }
     }
 
-    /// Asks for a checkpoint if it would free much, or what exceeds the bound.
+    /// Asks for a checkpoint if it would free much, or what exceeds the bound, or anything of a full disk.
     pub(super) fn want_checkpoint(&self) {
         let held_bytes = self.env.totals.held_bytes.load(Relaxed);
-        if self.substrate.files.held_bytes() > HELD_BYTES_MAX
+        let held_bytes_max = if self.substrate.reserve.is_full() { 0 } else { HELD_BYTES_MAX };
+        if self.substrate.files.held_bytes() > held_bytes_max
             || self.bounded(&self.rotation.view.load()).is_checkpoint_due(held_bytes)
         {
             self.substrate.checkpoints.want();

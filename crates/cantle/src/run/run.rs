@@ -155,6 +155,11 @@ impl Run {
             .map(move |Referred { log, bytes }| (log, ((*bytes as f64 * part) as u64).max(1)))
     }
 
+    /// Bytes of the values that a merge copies from logs of which more than this part is garbage.
+    pub fn copied_bytes(&self, sparse: f64) -> u64 {
+        self.shares_of_logs().filter(|(log, _)| is_sparse(log, sparse)).map(|(_, bytes)| bytes).sum()
+    }
+
     /// Bytes of the records in logs that the run refers to for values.
     pub fn referred_bytes(&self) -> u64 {
         self.shares_of_logs().map(|(_, bytes)| bytes).sum()

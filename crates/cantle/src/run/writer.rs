@@ -110,6 +110,8 @@ struct Current {
     large_bytes: u64,
     newest_version: u64,
     growing: i64,
+    /// Bytes in the file that the room counts as written.
+    redeemed_bytes: u64,
     /// The logs that its values stand in, by their numbers.
     referred: BTreeMap<u64, Referred>,
 }
@@ -252,6 +254,7 @@ impl<'a> Output<'a> {
             large_bytes: 0,
             newest_version: 0,
             growing: 0,
+            redeemed_bytes: 0,
             referred: BTreeMap::new(),
         })
     }
@@ -294,8 +297,13 @@ impl<'a> Output<'a> {
         current.growing += grown;
         let growing_bytes = current.growing as u64;
         self.env.totals.growing_bytes.fetch_add(grown, Relaxed);
-        let missing_bytes = growing_bytes.saturating_sub(self.room.left_bytes());
-        if missing_bytes > 0 {
+        let missing = |redeemed: u64, left: u64| growing_bytes.saturating_sub(redeemed).saturating_sub(left);
+        if missing(current.redeemed_bytes, self.room.left_bytes()) > 0 {
+            // The file system counts what is in the file: it must not be reserved a second time.
+            let flushed_bytes = current.builder.flushed_bytes();
+            self.room.redeem(flushed_bytes - current.redeemed_bytes);
+            current.redeemed_bytes = flushed_bytes;
+            let missing_bytes = missing(flushed_bytes, self.room.left_bytes());
             self.room.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
         }
         Ok(())
@@ -355,12 +363,13 @@ impl<'a> Output<'a> {
         }
         let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, referred, .. } =
             current;
+        let redeemed_bytes = current.redeemed_bytes;
         let stale_bytes = stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes));
         let finished = builder.finish(true);
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.env.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
-        self.room.redeem(meta.file_bytes);
+        self.room.redeem(meta.file_bytes - redeemed_bytes);
         self.env.counters.table_bytes_written.add(meta.file_bytes);
         let table = Arc::new(TableHandle {
             file,

@@ -65,6 +65,10 @@ pub struct Reserve {
     longest_bytes: AtomicU64,
     /// Bytes to keep aside for rebalances; 0 while that is unknown.
     rebalance_bytes: AtomicU64,
+    /// Bytes that are kept aside for rebalances now.
+    kept_for_rebalances: AtomicU64,
+    /// Bytes of the free space that are meant for deletes, because their share does not hold them now.
+    margin_for_deletes: AtomicU64,
     shares: Mutex<Shares>,
     space: Arc<Space>,
 }
@@ -84,6 +88,12 @@ struct Share {
     wanted_bytes: u64,
 }
 
+impl Share {
+    fn missing_bytes(&self) -> u64 {
+        self.wanted_bytes.saturating_sub(self.kept_bytes)
+    }
+}
+
 impl Reserve {
     /// Adopts the shares that an earlier opening kept aside; `maintain` sets up missing ones.
     pub fn new(files: Arc<Files>) -> Self {
@@ -96,7 +106,8 @@ impl Reserve {
             rebalances: kept(REBALANCE_RESERVE_FILE),
             unsupported: false,
         };
-        Self { files: Some(files), shares: Mutex::new(shares), ..Self::none() }
+        let kept_for_rebalances = AtomicU64::new(shares.rebalances.kept_bytes);
+        Self { files: Some(files), shares: Mutex::new(shares), kept_for_rebalances, ..Self::none() }
     }
 
     /// For stores that write nothing.
@@ -108,6 +119,8 @@ impl Reserve {
             pauses: PutPauses::new(),
             longest_bytes: AtomicU64::new(0),
             rebalance_bytes: AtomicU64::new(0),
+            kept_for_rebalances: AtomicU64::new(0),
+            margin_for_deletes: AtomicU64::new(0),
             shares: Mutex::default(),
             space: Arc::new(Space::unknown()),
         }
@@ -142,6 +155,17 @@ impl Reserve {
             0 => u64::MAX,
             bytes => bytes,
         }
+    }
+
+    /// While space is short, the bytes that a merge which frees some may write: free space, and the share of
+    /// rebalances. `None` while there is enough.
+    pub fn short_room(&self) -> Option<u64> {
+        if !self.is_full() {
+            return None;
+        }
+        let taken_bytes = self.space.promised_bytes().saturating_add(self.margin_for_deletes.load(Relaxed));
+        let free_bytes = self.space.available_bytes().saturating_sub(taken_bytes);
+        Some(free_bytes.saturating_add(self.kept_for_rebalances.load(Relaxed)))
     }
 
     /// Called when a log has become due, and sorting its chunk takes `output_bytes`. Pauses puts
@@ -198,10 +222,16 @@ impl Reserve {
     /// Releases the next share to the file system; false if there is none left.
     pub fn give_back(&self) -> bool {
         let mut shares = self.shares.lock();
-        if self.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE) {
-            return true;
-        }
-        self.release(&mut shares.deletes, RESERVE_FILE)
+        let is_released = self.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE)
+            || self.release(&mut shares.deletes, RESERVE_FILE);
+        self.note_shares(&shares);
+        is_released
+    }
+
+    /// For those who do not hold the lock.
+    fn note_shares(&self, shares: &Shares) {
+        self.kept_for_rebalances.store(shares.rebalances.kept_bytes, Relaxed);
+        self.margin_for_deletes.store(shares.deletes.missing_bytes(), Relaxed);
     }
 
     fn release(&self, share: &mut Share, name: &str) -> bool {
@@ -275,6 +305,7 @@ impl Reserve {
             if let Err(error) = self.set_up(&mut shares, available) {
                 tracing::debug!(%error, "cannot set up the reserve");
             }
+            self.note_shares(&shares);
             available = self.look();
         }
         let whole = plenty || shares.unsupported || shares.are_whole();
@@ -292,7 +323,7 @@ impl Reserve {
         for (share, name, partly) in
             [(deletes, RESERVE_FILE, true), (rebalances, REBALANCE_RESERVE_FILE, false)]
         {
-            let missing = share.wanted_bytes.saturating_sub(share.kept_bytes);
+            let missing = share.missing_bytes();
             // Space that is promised to others must not be taken.
             let free = available.saturating_sub(self.space.promised_bytes());
             let added = if missing <= free { missing } else { free / 4 * 3 };
@@ -339,8 +370,7 @@ impl Shares {
     }
 
     fn are_whole(&self) -> bool {
-        let whole = |share: &Share| share.kept_bytes >= share.wanted_bytes;
-        whole(&self.deletes) && whole(&self.rebalances)
+        self.deletes.missing_bytes() == 0 && self.rebalances.missing_bytes() == 0
     }
 
     fn plan(&mut self, available_bytes: u64, longest_bytes: u64) {
@@ -367,9 +397,7 @@ impl Room for Grant<'_> {
         loop {
             reserve.look();
             // The deletes' share stays free even when no file holds it.
-            let kept = &shares.deletes;
-            let margin = kept.wanted_bytes.saturating_sub(kept.kept_bytes);
-            if reserve.space.suffices(bytes.saturating_add(margin)) {
+            if reserve.space.suffices(bytes.saturating_add(shares.deletes.missing_bytes())) {
                 self.promise.add(bytes);
                 return Ok(());
             }
@@ -377,6 +405,7 @@ impl Room for Grant<'_> {
             if !self.may_use_reserve || !reserve.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE) {
                 return Err(reserve.no_space(Attempt::Rebalance));
             }
+            reserve.note_shares(&shares);
         }
     }
 

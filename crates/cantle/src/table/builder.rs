@@ -208,6 +208,11 @@ impl TableBuilder {
         self.out.position() + held_bytes as u64
     }
 
+    /// Bytes that are in the file so far.
+    pub(crate) fn flushed_bytes(&self) -> u64 {
+        self.out.flushed_bytes
+    }
+
     /// Writes the rest and, if `sync`, makes the file's data durable (the caller syncs its name).
     pub(crate) fn finish(mut self, sync: bool) -> Result<TableMeta> {
         self.finish_block()?;

@@ -15,23 +15,31 @@ use std::time::Duration;
 
 const DURABILITIES: [Durability; 3] = [Durability::Process, Durability::Sync, Durability::Buffered];
 
+/// Those that free space.
+fn layouts() -> impl Iterator<Item = LayoutKind> {
+    LayoutKind::ALL.iter().copied().filter(|layout| *layout != LayoutKind::Tiny)
+}
+
 fn seeds() -> std::ops::Range<u64> {
     0..2 * factor()
 }
 
 #[test]
 fn a_full_disk_in_memory_fails_puts_and_heals() {
-    for seed in seeds() {
-        for durability in DURABILITIES {
-            for capacity_bytes in [8u64 << 20, 12 << 20] {
-                println!("seed {seed}, {durability:?}, {capacity_bytes} bytes");
-                let memory = MemVfs::new();
-                memory.set_capacity_bytes(Some(capacity_bytes));
-                let setup = setup(LayoutKind::default(), seed, durability);
-                let db = setup.open(Arc::new(memory.clone())).unwrap();
-                a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
-                drop(db);
-                assert!(setup.open(Arc::new(memory.kill())).unwrap().verify().unwrap().is_ok());
+    for layout in layouts() {
+        println!("{layout}");
+        for seed in seeds() {
+            for durability in DURABILITIES {
+                for capacity_bytes in [8u64 << 20, 12 << 20] {
+                    println!("seed {seed}, {durability:?}, {capacity_bytes} bytes");
+                    let memory = MemVfs::new();
+                    memory.set_capacity_bytes(Some(capacity_bytes));
+                    let setup = setup(layout, seed, durability);
+                    let db = setup.open(Arc::new(memory.clone())).unwrap();
+                    a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
+                    drop(db);
+                    assert!(setup.open(Arc::new(memory.kill())).unwrap().verify().unwrap().is_ok());
+                }
             }
         }
     }
@@ -44,26 +52,45 @@ fn occupy(memory: &MemVfs, left_bytes: u64) {
     file.allocate(free.saturating_sub(left_bytes)).unwrap();
 }
 
+/// Waits until the store has set up its reserve.
+fn eventually_kept(memory: &MemVfs) {
+    let is_kept = || {
+        ["RESERVE", "RESERVE-REBALANCE"]
+            .iter()
+            .all(|name| memory.metadata(&Path::new(STORE).join(name)).unwrap().is_some())
+    };
+    while !is_kept() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Without deletes: another file filled the disk, and is removed.
 #[test]
 fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
-    for durability in DURABILITIES {
-        let memory = MemVfs::new();
-        memory.set_capacity_bytes(Some(8 << 20));
-        let setup = setup(LayoutKind::default(), 1, durability);
-        let db = setup.open(Arc::new(memory.clone())).unwrap();
-        db.put("before", "1").unwrap();
-        occupy(&memory, 0);
-        let mut values = BTreeMap::from([(b"before".to_vec(), b"1".to_vec())]);
-        assert!(fill(&db, &mut values, &mut Rng::new(1)), "{durability:?}: the disk is not full");
-        check(&db, &values);
-        db.delete("before").unwrap();
-        values.remove(&b"before"[..]);
-        memory.remove(Path::new("/other")).unwrap();
-        eventually(&db, "a put after space was freed", || db.put("healed", "1"));
-        values.insert(b"healed".to_vec(), b"1".to_vec());
-        db.sync().unwrap();
-        check(&db, &values);
+    for layout in layouts() {
+        println!("{layout}");
+        for durability in DURABILITIES {
+            let memory = MemVfs::new();
+            memory.set_capacity_bytes(Some(8 << 20));
+            let setup = setup(layout, 1, durability);
+            let db = setup.open(Arc::new(memory.clone())).unwrap();
+            db.put("before", "1").unwrap();
+            // The store checks the free space three times a second: first it sets up its reserve, then it finds the
+            // disk full.
+            eventually_kept(&memory);
+            occupy(&memory, 0);
+            std::thread::sleep(Duration::from_secs(1));
+            let mut values = BTreeMap::from([(b"before".to_vec(), b"1".to_vec())]);
+            assert!(fill(&db, &mut values, &mut Rng::new(1)), "{durability:?}: the disk is not full");
+            check(&db, &values);
+            db.delete("before").unwrap();
+            values.remove(&b"before"[..]);
+            memory.remove(Path::new("/other")).unwrap();
+            eventually(&db, "a put after space was freed", || db.put("healed", "1"));
+            values.insert(b"healed".to_vec(), b"1".to_vec());
+            db.sync().unwrap();
+            check(&db, &values);
+        }
     }
 }
 
@@ -71,110 +98,122 @@ fn a_disk_that_somebody_else_fills_fails_puts_and_heals() {
 /// same time.
 #[test]
 fn a_buffered_store_buffers_no_more_than_there_is_room_for() {
-    let memory = MemVfs::new();
-    memory.set_capacity_bytes(Some(8 << 20));
-    let mut setup = setup(LayoutKind::default(), 2, Durability::Buffered);
-    setup.checkpoint_interval = Duration::from_secs(3600);
-    (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
-    let db = setup.open(Arc::new(memory.clone())).unwrap();
-    db.put("first", "1").unwrap();
-    occupy(&memory, 600 << 10);
-    // The store checks the free space three times a second.
-    std::thread::sleep(Duration::from_secs(3));
-    let mut values = BTreeMap::from([(b"first".to_vec(), b"1".to_vec())]);
-    assert!(fill(&db, &mut values, &mut Rng::new(2)));
-    let bytes: usize = values.values().map(Vec::len).sum();
-    assert!((200 << 10..600 << 10).contains(&bytes), "{bytes} bytes were accepted with 600 KiB free");
-    check(&db, &values);
-    db.sync().unwrap();
-    let db_after = setup.open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED))).unwrap();
-    check(&db_after, &values);
+    for layout in layouts() {
+        println!("{layout}");
+        let memory = MemVfs::new();
+        memory.set_capacity_bytes(Some(8 << 20));
+        let mut setup = setup(layout, 2, Durability::Buffered);
+        setup.checkpoint_interval = Duration::from_secs(3600);
+        (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
+        let db = setup.open(Arc::new(memory.clone())).unwrap();
+        db.put("first", "1").unwrap();
+        occupy(&memory, 600 << 10);
+        // The store checks the free space three times a second.
+        std::thread::sleep(Duration::from_secs(3));
+        let mut values = BTreeMap::from([(b"first".to_vec(), b"1".to_vec())]);
+        assert!(fill(&db, &mut values, &mut Rng::new(2)));
+        let bytes: usize = values.values().map(Vec::len).sum();
+        assert!((200 << 10..600 << 10).contains(&bytes), "{bytes} bytes were accepted with 600 KiB free");
+        check(&db, &values);
+        db.sync().unwrap();
+        let db_after = setup.open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED))).unwrap();
+        check(&db_after, &values);
+    }
 }
 
 #[test]
 fn a_flush_that_finds_no_space_loses_nothing() {
-    let memory = MemVfs::new();
-    memory.set_capacity_bytes(Some(8 << 20));
-    let mut setup = setup(LayoutKind::default(), 3, Durability::Buffered);
-    setup.checkpoint_interval = Duration::from_secs(3600);
-    // No rebalance flushes the log earlier.
-    (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
-    let db = setup.open(Arc::new(memory.clone())).unwrap();
-    let mut values = BTreeMap::new();
-    for n in 0..400 {
-        let value = vec![n as u8; 4000];
-        db.put(key(n), &value).unwrap();
-        values.insert(key(n), value);
+    for layout in layouts() {
+        println!("{layout}");
+        let memory = MemVfs::new();
+        memory.set_capacity_bytes(Some(8 << 20));
+        let mut setup = setup(layout, 3, Durability::Buffered);
+        setup.checkpoint_interval = Duration::from_secs(3600);
+        // No rebalance flushes the log earlier.
+        (setup.chunk_bytes, setup.log_bytes) = (8 << 20, 8 << 20);
+        let db = setup.open(Arc::new(memory.clone())).unwrap();
+        let mut values = BTreeMap::new();
+        for n in 0..400 {
+            let value = vec![n as u8; 4000];
+            db.put(key(n), &value).unwrap();
+            values.insert(key(n), value);
+        }
+        // All the promised space is gone at once.
+        memory.set_capacity_bytes(Some(0));
+        assert!(db.sync().unwrap_err().is_no_space());
+        assert!(db.put("more", "1").unwrap_err().is_no_space());
+        check(&db, &values);
+        memory.set_capacity_bytes(Some(8 << 20));
+        eventually(&db, "a put after space was freed", || db.put("healed", "1"));
+        values.insert(b"healed".to_vec(), b"1".to_vec());
+        db.sync().unwrap();
+        let db_after = setup.open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED))).unwrap();
+        check(&db_after, &values);
     }
-    // All the promised space is gone at once.
-    memory.set_capacity_bytes(Some(0));
-    assert!(db.sync().unwrap_err().is_no_space());
-    assert!(db.put("more", "1").unwrap_err().is_no_space());
-    check(&db, &values);
-    memory.set_capacity_bytes(Some(8 << 20));
-    eventually(&db, "a put after space was freed", || db.put("healed", "1"));
-    values.insert(b"healed".to_vec(), b"1".to_vec());
-    db.sync().unwrap();
-    let db_after = setup.open(Arc::new(memory.crash(&CrashPlan::LOSE_UNSYNCED))).unwrap();
-    check(&db_after, &values);
 }
 
 /// Data that only the journal has are there after opening, even on a full disk, and stay in the
 /// journal.
 #[test]
 fn a_sync_store_opens_on_a_full_disk_with_all_that_its_journal_holds() {
-    let (mut in_memory, mut on_disk) = (0, 0);
-    for left_bytes in [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 20] {
-        for reserve in [true, false] {
-            let memory = MemVfs::new();
-            memory.set_capacity_bytes(Some(8 << 20));
-            let mut setup = setup(LayoutKind::default(), 4, Durability::Sync);
-            setup.checkpoint_interval = Duration::from_secs(3600);
-            let db = setup.open(Arc::new(memory.clone())).unwrap();
-            db.put("durable", "1").unwrap();
-            db.sync().unwrap();
-            let mut values = BTreeMap::from([(b"durable".to_vec(), b"1".to_vec())]);
-            for n in 0..150 {
-                let value = vec![n as u8; 4000];
-                db.put(key(n), &value).unwrap();
-                values.insert(key(n), value);
-            }
-            let crashed = memory.crash(&CrashPlan::LOSE_UNSYNCED);
-            if !reserve {
-                for name in ["RESERVE", "RESERVE-REBALANCE"] {
-                    let _ = crashed.remove(&Path::new(STORE).join(name));
+    for layout in layouts() {
+        println!("{layout}");
+        let (mut in_memory, mut on_disk) = (0, 0);
+        for left_bytes in [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 20] {
+            for reserve in [true, false] {
+                let memory = MemVfs::new();
+                memory.set_capacity_bytes(Some(8 << 20));
+                let mut setup = setup(layout, 4, Durability::Sync);
+                setup.checkpoint_interval = Duration::from_secs(3600);
+                let db = setup.open(Arc::new(memory.clone())).unwrap();
+                db.put("durable", "1").unwrap();
+                db.sync().unwrap();
+                let mut values = BTreeMap::from([(b"durable".to_vec(), b"1".to_vec())]);
+                for n in 0..150 {
+                    let value = vec![n as u8; 4000];
+                    db.put(key(n), &value).unwrap();
+                    values.insert(key(n), value);
                 }
-            }
-            occupy(&crashed, left_bytes);
-            let context = format!("{left_bytes} bytes left, reserve: {reserve}");
-            let db = setup.open(Arc::new(crashed.clone())).unwrap_or_else(|e| panic!("{context}: {e}"));
-            check(&db, &values);
-            if let Some(reason) = db.stats().read_only {
-                in_memory += 1;
-                assert!(reason.contains("free space, then reopen"), "{reason}");
-                let refused = db.delete("durable").unwrap_err();
-                assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
-                assert_eq!(refused.to_string(), format!("the store is read-only: {reason}"));
-            } else {
-                on_disk += 1;
-                if let Err(error) = db.put("more", "1") {
-                    assert!(error.is_no_space(), "{context}: {error}");
+                let crashed = memory.crash(&CrashPlan::LOSE_UNSYNCED);
+                if !reserve {
+                    for name in ["RESERVE", "RESERVE-REBALANCE"] {
+                        let _ = crashed.remove(&Path::new(STORE).join(name));
+                    }
+                }
+                occupy(&crashed, left_bytes);
+                let context = format!("{left_bytes} bytes left, reserve: {reserve}");
+                let db = setup.open(Arc::new(crashed.clone())).unwrap_or_else(|e| panic!("{context}: {e}"));
+                check(&db, &values);
+                if let Some(reason) = db.stats().read_only {
+                    in_memory += 1;
+                    assert!(reason.contains("free space, then reopen"), "{reason}");
+                    let refused = db.delete("durable").unwrap_err();
+                    assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+                    assert_eq!(refused.to_string(), format!("the store is read-only: {reason}"));
                 } else {
-                    values.insert(b"more".to_vec(), b"1".to_vec());
+                    on_disk += 1;
+                    if let Err(error) = db.put("more", "1") {
+                        assert!(error.is_no_space(), "{context}: {error}");
+                    } else {
+                        values.insert(b"more".to_vec(), b"1".to_vec());
+                    }
                 }
+                // The power fails once more, and then the process is killed: everything is still there.
+                let again = crashed.crash(&CrashPlan::LOSE_UNSYNCED);
+                check(
+                    &setup.open(Arc::new(again)).unwrap_or_else(|e| panic!("{context}: again: {e}")),
+                    &values,
+                );
+                drop(db);
+                crashed.remove(Path::new("/other")).unwrap();
+                let db = setup.open(Arc::new(crashed)).unwrap();
+                check(&db, &values);
+                db.put("healed", "1").unwrap();
             }
-            // The power fails once more, and then the process is killed: everything is still there.
-            let again = crashed.crash(&CrashPlan::LOSE_UNSYNCED);
-            check(&setup.open(Arc::new(again)).unwrap_or_else(|e| panic!("{context}: again: {e}")), &values);
-            drop(db);
-            crashed.remove(Path::new("/other")).unwrap();
-            let db = setup.open(Arc::new(crashed)).unwrap();
-            check(&db, &values);
-            db.put("healed", "1").unwrap();
         }
+        println!("{in_memory} opened in memory, {on_disk} on disk");
+        assert!(in_memory > 0 && on_disk > 0, "{in_memory} opened in memory, {on_disk} on disk");
     }
-    println!("{in_memory} opened in memory, {on_disk} on disk");
-    assert!(in_memory > 0 && on_disk > 0, "{in_memory} opened in memory, {on_disk} on disk");
 }
 
 /// A store of one full disk, read as a whole while its checkpoints find no space.
