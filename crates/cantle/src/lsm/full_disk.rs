@@ -145,8 +145,8 @@ mod tests {
     fn merges_copy_from_the_sparsest_logs_that_have_room() {
         let logs = [(1000, 500), (1000, 900), (1000, 100), (1000, 0)];
         assert_eq!(sparse_least(&logs, 1 << 20), 0, "there is room for all");
-        assert_eq!(sparse_least(&logs, 4000), 101);
-        assert_eq!(sparse_least(&logs, 1400), 101, "600 and an eighth");
+        assert_eq!(sparse_least(&logs, 4000), 1, "all but the last");
+        assert_eq!(sparse_least(&logs, 1400), 101, "600 bytes and an eighth");
         assert_eq!(sparse_least(&logs, 1300), 501);
         assert_eq!(sparse_least(&logs, 0), 901, "none");
         assert_eq!(sparse_least(&[(0, 0), (u64::MAX, u64::MAX)], 0), 0, "nothing is left of it");
