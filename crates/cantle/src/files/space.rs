@@ -44,8 +44,13 @@ impl Space {
 
     /// True if all promises and `bytes` more fit in the free space.
     pub fn suffices(&self, bytes: u64) -> bool {
+        self.would_suffice(bytes, 0)
+    }
+
+    /// The same once `kept_bytes` more are free.
+    pub fn would_suffice(&self, bytes: u64, kept_bytes: u64) -> bool {
         let promised = self.promised_bytes.load(Relaxed);
-        promised.saturating_add(bytes) <= self.available_bytes.load(Relaxed)
+        promised.saturating_add(bytes) <= self.available_bytes.load(Relaxed).saturating_add(kept_bytes)
     }
 }
 

@@ -55,6 +55,11 @@ pub fn alike(bytes: &[u64]) -> usize {
     count
 }
 
+/// Number of runs that hold something: a merge of one with tables that hold nothing may leave as many as before.
+fn full_runs(runs: &[Run]) -> usize {
+    runs.iter().filter(|run| !run.is_empty_table()).count()
+}
+
 /// The target length at which this many bytes are divided, so that no part is much shorter than the
 /// others. More than twice the usual target length.
 pub fn even(bytes: u64, table_bytes: u64) -> u64 {
@@ -134,13 +139,18 @@ impl Guard {
     }
 
     /// The merge of all of its runs within the last level, or, on a full disk, of as many of the newest ones as
-    /// have room.
+    /// have room, if they are of similar length.
     fn merge_with_room(&self, rules: &Rules) -> Option<Piece> {
         if rules.has_room(&self.runs, self.stale_bytes(rules.oldest_snapshot)) {
             return Some(self.merge(self.runs.len(), rules));
         }
-        let count = (2..self.runs.len()).rev().find(|&count| rules.has_room(&self.runs[..count], 0))?;
-        Some(self.merge(count, rules))
+        let gains = |&count: &usize| {
+            let (oldest, newer) = (&self.runs[count - 1], &self.runs[..count - 1]);
+            // A long run is not rewritten for a short one.
+            let is_alike = oldest.bytes() <= newer.iter().map(Run::bytes).sum();
+            is_alike && full_runs(&self.runs[..count]) > 1 && rules.has_room(&self.runs[..count], 0)
+        };
+        Some(self.merge((2..self.runs.len()).rev().find(gains)?, rules))
     }
 
     /// Number of its runs, or, on a full disk, of as many of the oldest ones as have room: they may go down before
@@ -486,7 +496,10 @@ impl Levels {
         let below_bytes: u64 = below.iter().map(|child| child.bytes()).sum();
         let is_last = guard.level as usize + 1 == self.levels.len();
         let newer = guard.runs.len().checked_sub(count)?;
-        let in_place = is_last && newer == 0 && count > 1 && below_bytes > REWRITE_RATIO * guard.bytes();
+        let in_place = is_last
+            && newer == 0
+            && full_runs(&guard.runs) > 1
+            && below_bytes > REWRITE_RATIO * guard.bytes();
         Some(Piece {
             span: guard.span.clone(),
             tables: guard.runs[newer..].to_vec(),

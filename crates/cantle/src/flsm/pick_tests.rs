@@ -423,6 +423,13 @@ fn on_a_full_disk_the_guard_with_most_garbage_that_has_room_comes_first() {
     assert_eq!(with_room(70, "-[60~20,20] m[100~34]"), "-..m [60,20] Reached whole into [1]");
     assert_eq!(with_room(9, "-[60~20,20] m[90~30]"), "nothing");
     assert_eq!(picked("-[100~40,60,90]"), "-..- [100,60] Deeper whole into [1]", "the newest that have room");
+    let rules = Rules { disk_room: Some(200), ..RULES };
+    let for_space = |text| {
+        let job = levels(text).pick_job(&KeyOrder::Bytewise, &rules, &Busy::default());
+        job.is_some_and(|job| job.frees_space)
+    };
+    assert!(for_space("-[100~40,60,90]"));
+    assert!(!for_space("-[30~20,100,90]"), "no long table is rewritten for a short one");
     // A guard above the last level goes down in parts that have room, the oldest first.
     let below = "-[90] c[90] g[90] k[90]";
     let all = "-..- [140,30] Deeper at c,g,k into [2, 3, 4, 5]";

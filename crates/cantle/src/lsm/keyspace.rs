@@ -109,6 +109,8 @@ pub(super) struct Jobs {
     /// The same for the creation of a log, and for indexing one.
     pub create_pause: AtomicU64,
     pub seal_pause: AtomicU64,
+    /// Estimated bytes of the last merge for space that has not succeeded, on a full disk; 0 if there is none.
+    pub room_tried: AtomicU64,
     /// On a full disk, the part of a log, in thousandths, from which on merges copy its values
     /// ([`Rules::sparse_least`]).
     pub sparse_least: AtomicU32,

@@ -402,7 +402,15 @@ impl Room for Grant<'_> {
                 return Ok(());
             }
             reserve.full.store(true, Relaxed);
-            if !self.may_use_reserve || !reserve.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE) {
+            // Not for nothing: puts fail while the share is missing.
+            let would_suffice = reserve.space.would_suffice(
+                bytes.saturating_add(shares.deletes.missing_bytes()),
+                shares.rebalances.kept_bytes,
+            );
+            if !self.may_use_reserve
+                || !would_suffice
+                || !reserve.release(&mut shares.rebalances, REBALANCE_RESERVE_FILE)
+            {
                 return Err(reserve.no_space(Attempt::Rebalance));
             }
             reserve.note_shares(&shares);
@@ -444,7 +452,8 @@ mod tests {
         reserve.maintain();
         occupy(&vfs, 0);
         assert!(reserve.grant(64 << 10, false).is_err(), "no gain, no reserve");
-        assert!(!reserve.is_spent());
+        assert!(reserve.grant(4 << 20, true).is_err());
+        assert!(!reserve.is_spent(), "it would not suffice");
         let grant = reserve.grant(64 << 10, true).unwrap();
         assert!(reserve.is_spent(), "puts stay away");
         assert!(reserve.grant(4 << 20, true).is_err());
