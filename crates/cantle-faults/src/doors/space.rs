@@ -18,7 +18,10 @@ use crate::layouts::{OfChunk, Tuned};
 use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
-use cantle::{Compression, Db, Durability, FlsmOptions, KeyspaceOptions, LayoutKind, LayoutOptions, Options};
+use cantle::{
+    ChunkOptions, Compression, Db, Durability, FlsmOptions, KeyspaceOptions, LayoutKind, LayoutOptions,
+    Options,
+};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -223,6 +226,7 @@ fn full(layout: LayoutKind, seed: u64, durability: Durability) {
     disk.set_capacity_bytes(Some(32 << 20));
     let layout = match layout {
         LayoutKind::Flsm => FlsmOptions::new().generation_bytes(256 << 10).guard_bytes(1 << 20).into(),
+        LayoutKind::Chunk => ChunkOptions::new().chunk_bytes(256 << 10).into(),
         layout => LayoutOptions::from(layout),
     };
     let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(layout));

@@ -86,6 +86,7 @@ impl Named for Levels {
             oldest_snapshot: u64::MAX,
             settled: 0,
             disk_room: None,
+            without_room: 0,
             sparse_least: 0.0,
         };
         Limits { generation_bytes, row_cache: settings.row_cache, rules }

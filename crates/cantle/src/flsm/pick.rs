@@ -9,7 +9,7 @@
 
 use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
-use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, Shape, depth, rewrite_cost};
+use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, Shape, depth, group_bit, rewrite_cost};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
@@ -290,7 +290,10 @@ impl Levels {
         // A strict bound is exceeded by less.
         let gain_min = GAIN_MIN.min(rules.rest_part());
         let best = |level: &Level| {
-            let mut gaining: Vec<_> = level.iter().filter(|guard| gain(guard) >= gain_min).cloned().collect();
+            let is_gaining = |guard: &&Arc<Guard>| {
+                rules.without_room & group_bit(guard.id) == 0 && gain(guard) >= gain_min
+            };
+            let mut gaining: Vec<_> = level.iter().filter(is_gaining).cloned().collect();
             gaining.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
             gaining.reverse();
             gaining

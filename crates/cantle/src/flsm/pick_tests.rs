@@ -7,7 +7,7 @@ use crate::format::header::FileKind;
 use crate::log::test_support::log_env;
 use crate::lsm::busy::Busy;
 use crate::lsm::middle::{Division, Half};
-use crate::lsm::shape::{Apart, Cuts, Job, Logs, Move, Rules, Shape};
+use crate::lsm::shape::{Apart, Cuts, Job, Logs, Move, Rules, Shape, group_bit};
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
@@ -33,6 +33,7 @@ pub const RULES: Rules = Rules {
     oldest_snapshot: u64::MAX,
     settled: 0,
     disk_room: None,
+    without_room: 0,
     sparse_least: 0.0,
 };
 
@@ -430,6 +431,9 @@ fn on_a_full_disk_the_guard_with_most_garbage_that_has_room_comes_first() {
     };
     assert!(for_space("-[100~40,60,90]"));
     assert!(!for_space("-[30~20,100,90]"), "no long table is rewritten for a short one");
+    let rules = Rules { without_room: group_bit(2), ..rules };
+    let others = levels("-[60~20,20] m[90~30]").pick_job(&KeyOrder::Bytewise, &rules, &Busy::default());
+    assert_eq!(told(others), "-..m [60,20] Reached whole into [1]", "the other one has just found no room");
     // A guard above the last level goes down in parts that have room, the oldest first.
     let below = "-[90] c[90] g[90] k[90]";
     let all = "-..- [140,30] Deeper at c,g,k into [2, 3, 4, 5]";

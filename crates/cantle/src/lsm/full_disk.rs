@@ -81,10 +81,7 @@ impl<S: Shape> Lsm<S> {
     /// Bytes that a merge which frees space may write, if space is short.
     pub(super) fn disk_room(&self) -> Option<u64> {
         canary!(FULL_DISK_UNNOTICED => return None);
-        let room = self.substrate.reserve.short_room()?;
-        // One of that length has just found none: the estimates may be wrong.
-        let tried_bytes = self.jobs.room_tried.load(Relaxed);
-        Some(room.min(tried_bytes.wrapping_sub(1)).saturating_sub(OUTPUT_BYTES))
+        self.substrate.reserve.short_room().map(|room| room.saturating_sub(OUTPUT_BYTES))
     }
 
     /// Space for the output of a merge. One that the user asks for may have little to write, after a range delete
@@ -105,10 +102,11 @@ impl<S: Shape> Lsm<S> {
         };
         let pieces: u64 = job.pieces.iter().map(|piece| written(&piece.tables, piece.bottom)).sum();
         let bytes = pieces + written(logs, Bottom::Deeper) + OUTPUT_BYTES;
+        canary!(FULL_DISK_UNNOTICED => return reserve.grant(bytes, false));
         // Merges further down free what the deletes of level 0 hide.
         let leads_to_gain = reserve.is_full() && !logs.is_empty() && self.view().level0.iter().any(hides);
         if job.frees_space {
-            self.jobs.room_tried.store(bytes, Relaxed);
+            self.jobs.without_room.fetch_or(job.groups_mask(), Relaxed);
         }
         reserve.grant(bytes, job.frees_space || leads_to_gain)
     }
@@ -133,7 +131,7 @@ impl<S: Shape> Lsm<S> {
         let sparse_least = room.map_or(0, |room| sparse_least(&referred_logs(view), room));
         self.jobs.sparse_least.store(sparse_least, Relaxed);
         if room.is_none() || self.jobs.ticks.load(Relaxed).is_multiple_of(RETRY_TICKS) {
-            self.jobs.room_tried.store(0, Relaxed);
+            self.jobs.without_room.store(0, Relaxed);
         }
         if room.is_none() {
             return;

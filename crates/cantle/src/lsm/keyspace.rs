@@ -109,8 +109,8 @@ pub(super) struct Jobs {
     /// The same for the creation of a log, and for indexing one.
     pub create_pause: AtomicU64,
     pub seal_pause: AtomicU64,
-    /// Estimated bytes of the last merge for space that has not succeeded, on a full disk; 0 if there is none.
-    pub room_tried: AtomicU64,
+    /// The groups of merges for space that have not succeeded ([`Rules::without_room`]).
+    pub without_room: AtomicU64,
     /// On a full disk, the part of a log, in thousandths, from which on merges copy its values
     /// ([`Rules::sparse_least`]).
     pub sparse_least: AtomicU32,
@@ -139,6 +139,7 @@ impl<S: Shape> Lsm<S> {
             oldest_snapshot,
             settled: self.substrate.files.settled_below(),
             disk_room: self.disk_room(),
+            without_room: self.jobs.without_room.load(Relaxed),
             sparse_least: f64::from(self.jobs.sparse_least.load(Relaxed)) / 1000.0,
             ..self.limits().rules
         }

@@ -211,7 +211,7 @@ impl<S: Shape> Lsm<S> {
             self.install(&mut busy, planned, &mut written)
         })?;
         if is_done {
-            self.jobs.room_tried.store(0, Relaxed);
+            self.jobs.without_room.fetch_and(!job.groups_mask(), Relaxed);
             self.counters.merges.add(1);
             self.counters.merged_bytes.add(bytes);
             self.note_speed(bytes, begun.elapsed());

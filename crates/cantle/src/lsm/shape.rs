@@ -117,6 +117,9 @@ pub struct Rules {
     /// Bytes that a merge may write while the disk is full, or nearly: then merges free space wherever they
     /// can. `None` while space is no matter.
     pub disk_room: Option<u64>,
+    /// The groups for which a merge for space has just found no room, as the estimates may be wrong: a bit for each,
+    /// by its number ([`Job::groups_mask`]). Others have their turn; some that have the same bit wait with them.
+    pub without_room: u64,
     /// On a full disk, merges copy values only from logs of which more than this part is garbage: all that is left
     /// of these has room. A log goes when all merges that meet it have copied what is theirs. 0 otherwise.
     pub sparse_least: f64,
@@ -145,6 +148,11 @@ impl Space {
 /// key costs little beside its length. In tables that are short themselves it is a part of their length.
 const LONGEST_INLINE: RangeInclusive<u64> = 1 << 10..=64 << 10;
 const LONGEST_INLINE_FRACTION: u64 = 64;
+
+/// The bit of a group in [`Rules::without_room`].
+pub fn group_bit(id: u64) -> u64 {
+    1 << (id % 64)
+}
 
 /// Bytes of tables of entries that take this many: they have an index and a filter besides.
 pub fn with_overhead(bytes: u64) -> u64 {
@@ -247,6 +255,12 @@ impl Job {
 
     pub fn of_moves(moves: Vec<Move>) -> Self {
         Self { moves, ..Self::default() }
+    }
+
+    /// A bit for each group that it takes runs of.
+    pub fn groups_mask(&self) -> u64 {
+        let taken = self.pieces.iter().flat_map(|piece| &piece.taken);
+        taken.fold(0, |mask, (id, _)| mask | group_bit(*id))
     }
 
     /// The groups that it changes.
