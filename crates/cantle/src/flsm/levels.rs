@@ -313,7 +313,7 @@ impl Levels {
 pub struct Changing<'a> {
     pub order: &'a KeyOrder,
     pub levels: Levels,
-    /// The number of a guard that a job names and that is gone.
+    /// The number of a guard that a job names and that is gone, or has other runs than the job took.
     pub missed: Option<u64>,
     before: &'a Levels,
 }

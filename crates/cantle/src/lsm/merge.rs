@@ -49,8 +49,8 @@ impl<S: Shape> Lsm<S> {
         self.rotation.ripe(view, &view.level0, is_of).to_vec()
     }
 
-    /// Merges all ripe runs of level 0 into the tables, or as many as maintenance takes at once; false if there are
-    /// none, or if running merges are in the way of maintenance.
+    /// Merges all ripe runs of level 0 into the tables, or as many as maintenance takes at once and a full disk has
+    /// room for; false if there are none, or if running merges are in the way of maintenance.
     pub fn merge_logs(&self, trigger: Trigger) -> Result<bool> {
         let has_adopted = self.adopt_logs(trigger)?;
         let merge = |view: &View<S>, busy: &Busy| {

@@ -368,7 +368,7 @@ pub struct Change<S> {
     pub removed: Vec<(u64, Vec<Run>)>,
     /// The groups that come, with their runs.
     pub added: Vec<(GroupRecord, Vec<Run>)>,
-    /// The number of a group that the job names and that is gone, if there is one: what belongs into it
-    /// would be lost.
+    /// The number of a group that the job names and that is gone, or has other runs than the job took, if there is
+    /// one: data would be lost.
     pub missed: Option<u64>,
 }
