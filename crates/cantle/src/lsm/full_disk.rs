@@ -1,6 +1,6 @@
 //! A full disk: deletes go on, and merges free what they hide, though each merge needs space itself.
 //!
-//! The store keeps a reserve for that ([`reserve`](crate::substrate::reserve)). While space is short, merges
+//! The store keeps a reserve for that (`substrate::reserve`). While space is short, merges
 //! that free most, of those that have room, come first ([`Rules::disk_room`](super::shape::Rules::disk_room)); a
 //! group that is too long for one merge goes down in several. Obsolete files go with the next checkpoint, and a
 //! generation with deletes is sealed once nobody writes: only its index tells what they hide. Long values are
