@@ -4,6 +4,7 @@
 use crate::db::{Db, KeyspaceOptions, Options};
 use crate::layout::options::LayoutOptions;
 use crate::layout::stats::{FlsmStats, LayoutStats};
+use crate::substrate::REBALANCE_RESERVE_FILE;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -209,6 +210,10 @@ fn a_full_disk_is_free_again_after_a_range_delete() {
         let disk = Arc::new(MemVfs::new());
         let db = open(disk.clone(), layout);
         disk.set_capacity_bytes(Some(disk.allocated_bytes() + (64 << 20)));
+        // A merge needs room to begin with.
+        while disk.metadata(&Path::new("store").join(REBALANCE_RESERVE_FILE)).unwrap().is_none() {
+            thread::sleep(Duration::from_millis(5));
+        }
         let mut puts = 0;
         while puts < 100_000 && db.put(format!("{puts:05}"), vec![7; 1 << 10]).is_ok() {
             puts += 1;

@@ -485,6 +485,23 @@ impl Levels {
         (sinking > 0).then(|| Job::of_moves(moves))
     }
 
+    /// A step of sorting everything on a full disk: the inputs of each are free before the next one begins. If there
+    /// may be no room for it, it tries.
+    pub(super) fn sort_with_room(
+        &self,
+        order: &KeyOrder,
+        rules: &Rules,
+        guard: &Guard,
+        busy: &Busy,
+    ) -> Option<Job> {
+        if guard.level as usize == self.levels.len() {
+            let all = || guard.merge(guard.runs.len(), rules);
+            return admitted(busy, guard.merge_with_room(rules).unwrap_or_else(all));
+        }
+        let down = || self.merge_oldest_down(order, guard, guard.oldest_with_room(rules).unwrap_or(1), busy);
+        self.sink(order, guard, busy).or_else(down)
+    }
+
     /// The merge of the oldest `count` runs of a guard into the level below.
     fn merge_oldest_down(&self, order: &KeyOrder, guard: &Guard, count: usize, busy: &Busy) -> Option<Job> {
         let mut job = Job::of_pieces(vec![self.merge_down(order, guard, count)?]);

@@ -12,6 +12,7 @@ use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
+use crate::types::bounds::Bounds;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use crate::vfs::MemVfs;
@@ -441,6 +442,28 @@ fn on_a_full_disk_the_guard_with_most_garbage_that_has_room_comes_first() {
     let oldest = "-..- [60] Deeper at c,g,k into [2, 3, 4, 5]";
     assert_eq!(picked(&format!("-[150~60,60]\n {below}")), oldest);
     assert_eq!(picked("-[150~60,60]\n -[90]"), "sink of 1\nsink of 1", "that takes no space");
+}
+
+#[test]
+fn on_a_full_disk_everything_is_sorted_guard_by_guard() {
+    let sorted = |room, upto, text: &str| {
+        let rules = Rules { disk_room: room, ..RULES };
+        let bounds = Bounds::of(&..);
+        let (levels, order, busy) = (levels(text), KeyOrder::Bytewise, Busy::default());
+        told(levels.sort_within(&order, &rules, &bounds, upto, &busy))
+    };
+    let all = |room, text: &str| sorted(room, u64::MAX, text);
+    let above = "-[9,9] g[1]\n -[9] c[9] g[8] k[9]";
+    assert_eq!(all(None, above).lines().count(), 2, "all below a guard at once");
+    assert_eq!(all(Some(200), above), "-..g [9,9] Deeper at c into [3, 4]");
+    assert_eq!(all(Some(10), above), "-..g [9] Deeper at c into [3, 4]", "the oldest that has room");
+    assert_eq!(all(Some(0), above), "-..g [9] Deeper at c into [3, 4]", "it tries");
+    let last = "-[] g[]\n -[9] c[9,8] g[8] k[9,9]";
+    assert_eq!(all(Some(200), last), "c..g [9,8] Reached whole into [4]");
+    assert_eq!(all(Some(0), last), "c..g [9,8] Reached whole into [4]", "it tries");
+    assert_eq!(all(Some(150), "-[60,60,90]"), "-..- [60,60] Deeper whole into [1]", "the newest first");
+    assert_eq!(all(Some(200), "-[] g[]\n -[9] c[9] g[8] k[9]"), "nothing");
+    assert_eq!(sorted(Some(200), 0, last), "nothing", "all of that is newer");
 }
 
 /// A file is on the disk as long as a guard has a part of it.

@@ -98,8 +98,14 @@ impl Shape for Levels {
         self.append_fragments(order, rules, logs, busy)
     }
 
-    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds, upto: u64) -> Option<Job> {
-        let mut tops = self.levels.first()?.iter().filter(|top| top.span.overlaps(order, bounds));
+    fn sort_within(
+        &self,
+        order: &KeyOrder,
+        rules: &Rules,
+        bounds: &Bounds,
+        upto: u64,
+        busy: &Busy,
+    ) -> Option<Job> {
         let is_unsorted = |guard: &Arc<Guard>| {
             let is_last = guard.level as usize == self.levels.len();
             let is_deep = guard.depth(order) > usize::from(is_last);
@@ -110,12 +116,18 @@ impl Shape for Levels {
             guard.span.overlaps(order, bounds) && (is_deep || is_left || has_log)
         };
         let is_old = |guard: &Arc<Guard>| guard.runs.iter().any(|run| run.file().id < upto);
+        if rules.disk_room.is_some() {
+            let mut guards = self.levels.iter().flatten();
+            let guard = guards.find(|guard| is_unsorted(guard) && is_old(guard))?;
+            return self.sort_with_room(order, rules, guard, busy);
+        }
         let is_unsorted = |top: &&Arc<Guard>| {
             let any = |is: &dyn Fn(&Arc<Guard>) -> bool| {
                 self.levels.iter().any(|level| guards_within(order, level, &top.span).iter().any(is))
             };
             any(&is_unsorted) && any(&is_old)
         };
+        let mut tops = self.levels.first()?.iter().filter(|top| top.span.overlaps(order, bounds));
         let top = tops.find(is_unsorted)?;
         Some(Job::of_pieces(self.column(order, rules, top, 0)))
     }

@@ -701,8 +701,9 @@ fn a_compaction_leaves_what_is_written_meanwhile() {
         };
         write();
         let upto = 1 + lsm.view().tables().map(|run| run.file().id).max().unwrap();
-        let sort = |view: &View<Levels>, _: &Busy| {
-            let job = view.shape.sort_within(&KeyOrder::Bytewise, &lsm.rules(), &Bounds::of(&..), upto)?;
+        let sort = |view: &View<Levels>, busy: &Busy| {
+            let job =
+                view.shape.sort_within(&KeyOrder::Bytewise, &lsm.rules(), &Bounds::of(&..), upto, busy)?;
             Some(Planned { logs: Vec::new(), job })
         };
         let guards = guards(&db).len();

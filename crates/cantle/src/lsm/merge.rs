@@ -88,18 +88,10 @@ impl<S: Shape> Lsm<S> {
         while self.ripe_logs(&self.view()).iter().any(is_left)
             && self.with_freed(|| self.merge_logs(Trigger::Asked))?
         {}
-        let upto = self.substrate.files.peek_id();
-        let sort = |view: &View<S>, _: &Busy| {
-            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds, upto)?;
-            Some(Planned { logs: Vec::new(), job })
-        };
-        loop {
-            // Registered for each job, so that closing the store waits for one only.
-            let Some(_work) = self.substrate.begin_work() else { return Err(Error::Closed) };
-            if !self.with_freed(|| self.run_next(sort, Trigger::Asked))? {
-                break;
-            }
-        }
+        // On a full disk, tables come down a level at a time.
+        let levels = || self.view().shape.groups().map(|group| group.level).max().unwrap_or(1);
+        let rounds = if self.disk_room().is_some() { levels() } else { 1 };
+        (0..rounds).try_for_each(|_| self.sort_tables(bounds))?;
         // The changes of groups that are due and move no data.
         let rearrange = |view: &View<S>, busy: &Busy| {
             self.pick(view, busy).filter(|planned| planned.job.pieces.is_empty())
@@ -109,6 +101,22 @@ impl<S: Shape> Lsm<S> {
             groups -= 1;
         }
         Ok(())
+    }
+
+    /// Sorts the tables that there are now.
+    fn sort_tables(&self, bounds: &Bounds) -> Result<()> {
+        let upto = self.substrate.files.peek_id();
+        let sort = |view: &View<S>, busy: &Busy| {
+            let job = view.shape.sort_within(&self.env.order, &self.rules(), bounds, upto, busy)?;
+            Some(Planned { logs: Vec::new(), job })
+        };
+        loop {
+            // Registered for each job, so that closing the store waits for one only.
+            let Some(_work) = self.substrate.begin_work() else { return Err(Error::Closed) };
+            if !self.with_freed(|| self.run_next(sort, Trigger::Asked))? {
+                return Ok(());
+            }
+        }
     }
 
     /// Plans a job and executes it; false if there is none, if the keyspace was dropped meanwhile, or

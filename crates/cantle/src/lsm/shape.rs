@@ -54,7 +54,14 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn take_logs(&self, order: &KeyOrder, rules: &Rules, logs: &Logs, busy: &Busy) -> Job;
     /// The next merge that leaves fewer runs within the bounds; `None` if no key has more than one, or if
     /// all runs there are of files with this number or a higher one.
-    fn sort_within(&self, order: &KeyOrder, rules: &Rules, bounds: &Bounds, upto: u64) -> Option<Job>;
+    fn sort_within(
+        &self,
+        order: &KeyOrder,
+        rules: &Rules,
+        bounds: &Bounds,
+        upto: u64,
+        busy: &Busy,
+    ) -> Option<Job>;
     /// The changes that take up a sorted run which is newer than all of the shape's, and has no key
     /// in common with them, or few. `None` if it may have more, or if a running merge claims the place.
     fn take_apart(&self, order: &KeyOrder, run: &Run, busy: &Busy) -> Option<Apart>;

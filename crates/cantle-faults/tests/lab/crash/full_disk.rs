@@ -24,16 +24,16 @@ fn seeds() -> std::ops::Range<u64> {
     0..2 * factor()
 }
 
-/// Not `flsm`: where most of a disk is long values, a compaction of all of it may find no room. The door `full` has it.
 #[test]
 fn a_full_disk_in_memory_fails_puts_and_heals() {
-    for seed in seeds() {
-        for durability in DURABILITIES {
-            for capacity_bytes in [8u64 << 20, 12 << 20] {
-                println!("seed {seed}, {durability:?}, {capacity_bytes} bytes");
+    let sizes = [8u64 << 20, 12 << 20];
+    for layout in layouts() {
+        for (seed, durability) in seeds().flat_map(|seed| DURABILITIES.map(|durability| (seed, durability))) {
+            for capacity_bytes in sizes {
+                println!("{layout}, seed {seed}, {durability:?}, {capacity_bytes} bytes");
                 let memory = MemVfs::new();
                 memory.set_capacity_bytes(Some(capacity_bytes));
-                let setup = setup(LayoutKind::default(), seed, durability);
+                let setup = setup(layout, seed, durability);
                 let db = setup.open(Arc::new(memory.clone())).unwrap();
                 a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
                 drop(db);
