@@ -121,6 +121,7 @@ impl Named for Levels {
             guard_limit_most: limits.last().copied().unwrap_or(0),
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
+            merges_for_space: of(|counters| &counters.merges_for_space),
             merges_at_once: lsm.merges_at_once(),
             running_merges: lsm.running_merges(),
             logs_adopted: of(|counters| &counters.logs_adopted),

@@ -242,6 +242,8 @@ pub struct FlsmStats {
     pub merges: u64,
     /// Bytes read by those merges.
     pub merged_bytes: u64,
+    /// Number of those merges that were due to free space: garbage took more than it may, or the disk was full.
+    pub merges_for_space: u64,
     /// Maximum number of merges of the keyspace that ran at the same time, since opening (PebblesDB §3.4).
     pub merges_at_once: u64,
     /// The merges of the keyspace that run now, the one that began first before the others.

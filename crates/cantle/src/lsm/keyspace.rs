@@ -40,6 +40,7 @@ pub struct Counters {
     pub flushed_bytes: Counter,
     pub merges: Counter,
     pub merged_bytes: Counter,
+    pub merges_for_space: Counter,
     pub logs_adopted: Counter,
     pub tables_moved: Counter,
     /// Guards that began, and that joined the one before them, without rewriting a table.

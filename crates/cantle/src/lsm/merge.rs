@@ -222,6 +222,7 @@ impl<S: Shape> Lsm<S> {
             self.jobs.without_room.fetch_and(!job.groups_mask(), Relaxed);
             self.counters.merges.add(1);
             self.counters.merged_bytes.add(bytes);
+            self.counters.merges_for_space.add(job.frees_space.into());
             self.note_speed(bytes, begun.elapsed());
         }
         Ok(is_done)

@@ -146,6 +146,7 @@ const KEYSPACE: &[Metric] = &[
     ("guard_limit_median", "guard_tables_limit_median", "Tables that a guard may have: the median limit."),
     ("guard_limit_most", "guard_tables_limit_max", "Tables that a guard may have: the greatest limit."),
     ("merged_bytes", "merged_bytes_total", "Bytes read by merges of guards and of logs."),
+    ("merges_for_space", "merges_for_space_total", "Merges that were due to free disk space."),
     ("merges_at_once", "merges_at_once_max", "Merges of a keyspace that ran at the same time."),
     ("logs_adopted", "logs_adopted_total", "Logs in key order that became part of a guard as they are."),
     ("tables_moved", "tables_moved_total", "Tables that moved to the next level as they are."),
