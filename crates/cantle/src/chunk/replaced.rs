@@ -36,7 +36,7 @@ use crate::sync::{Arc, Mutex};
 use crate::table::TableHandle;
 use crate::table::{Table, TableGet};
 use crate::types::compression::Compression;
-use crate::types::entry::{Kind, LARGE_BYTES, large_part};
+use crate::types::entry::{Kind, LARGE_BYTES};
 use crate::types::error::Result;
 use bytes::Bytes;
 
@@ -436,7 +436,7 @@ impl Chunks {
         let mut seen = 0;
         segment.for_each_since(&self.context, segment.uncounted_from(), |key, hit| {
             seen += 1;
-            let is_counted = large_part(u64::from(hit.place.len)) > 0 || seen <= TAIL_COUNTED;
+            let is_counted = u64::from(hit.place.len) >= LARGE_BYTES || seen <= TAIL_COUNTED;
             if is_counted || sampled(SAMPLE) {
                 tail.push((Bytes::copy_from_slice(key), hit, if is_counted { 1 } else { SAMPLE }));
             }

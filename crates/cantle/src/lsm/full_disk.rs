@@ -101,7 +101,7 @@ impl<S: Shape> Lsm<S> {
             written_bytes(&RunStack { files: runs.to_vec() }.sizes(), copied_bytes, bottom)
         };
         let pieces: u64 = job.pieces.iter().map(|piece| written(&piece.tables, piece.bottom)).sum();
-        let bytes = pieces + written(logs, Bottom::Deeper) + OUTPUT_BYTES;
+        let bytes = pieces + with_overhead(self.merged_bytes(logs)) + OUTPUT_BYTES;
         canary!(FULL_DISK_UNNOTICED => return reserve.grant(bytes, false));
         // Merges further down free what the deletes of level 0 hide.
         let leads_to_gain = reserve.is_full() && !logs.is_empty() && self.view().level0.iter().any(hides);

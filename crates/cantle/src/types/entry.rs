@@ -101,7 +101,7 @@ pub struct Content<'a> {
 /// such pairs.
 pub const LARGE_BYTES: u64 = 16 << 10;
 
-/// The bytes of a put that count as large: all of them, or 0.
-pub fn large_part(user_bytes: u64) -> u64 {
-    if user_bytes >= LARGE_BYTES { user_bytes } else { 0 }
+/// The bytes of a put that count as large, if those from this size on do: all of them, or 0.
+pub fn large_part(user_bytes: u64, large_from: u64) -> u64 {
+    if user_bytes >= large_from { user_bytes } else { 0 }
 }
