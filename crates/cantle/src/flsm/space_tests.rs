@@ -1,6 +1,6 @@
 //! The bound on disk space: garbage slows writers down until merges and a checkpoint have freed it.
 
-use super::tests::{all, key, lsm_of, open_with, scattered, value};
+use super::tests::{all, key, lsm_of, open_with, scattered, stats, value};
 use crate::layout::options::FlsmOptions;
 use crate::lsm::shape::Shape;
 use crate::lsm::space::HELD_BYTES_MIN;
@@ -40,7 +40,9 @@ fn garbage_slows_writers_down_until_it_is_freed() {
         (1..6).for_each(|round| overwrite(&db, round));
         assert!(overload(&db) > 1.0, "{:?}", lsm.view().shape.space(&lsm.rules()));
         assert!(lsm.measure_pressure().overload >= overload(&db));
+        assert_eq!(stats(&db).merges_for_space, 0);
         lsm.settle_for_test().unwrap();
+        assert!(stats(&db).merges_for_space > 0);
     });
     assert_eq!(overload(&db), 0.0);
     // The inputs of the merges go with a checkpoint. Its time has not come for an hour.
