@@ -1,7 +1,10 @@
 //! Space of the file system: the free bytes, and those of them that are promised to later writes.
 
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::sync::{Arc, Mutex};
 use crate::types::error::Result;
 
 /// Free bytes above which nothing is kept aside: 32 times both parts of the reserve at their usual
@@ -12,14 +15,20 @@ pub const PLENTY_BYTES: u64 = 2 << 30;
 #[derive(Debug)]
 pub struct Space {
     promised_bytes: AtomicU64,
-    /// As of the last look, minus the promised bytes that were written since.
+    /// As of the last look, minus the promised bytes that were written since. Changes with `redeemed_bytes` locked.
     available_bytes: AtomicU64,
+    /// All promised bytes that were written.
+    redeemed_bytes: Mutex<u64>,
 }
 
 impl Space {
     /// Before the first look: space counts as plentiful.
     pub fn unknown() -> Self {
-        Self { promised_bytes: AtomicU64::new(0), available_bytes: AtomicU64::new(u64::MAX) }
+        Self {
+            promised_bytes: AtomicU64::new(0),
+            available_bytes: AtomicU64::new(u64::MAX),
+            redeemed_bytes: Mutex::new(0),
+        }
     }
 
     /// Free bytes as of the last look; `u64::MAX` before that.
@@ -27,9 +36,19 @@ impl Space {
         self.available_bytes.load(Relaxed)
     }
 
-    /// Records the free bytes that the file system reported.
-    pub fn note_available(&self, bytes: u64) {
-        self.available_bytes.store(bytes, Relaxed);
+    /// Records the free bytes that the file system reports, and returns them. Bytes that are written meanwhile may be
+    /// among them or not: they count as written.
+    pub fn look(&self, report: impl FnOnce() -> u64) -> u64 {
+        let before = *self.redeemed_bytes.lock();
+        let bytes = report();
+        let redeemed = self.redeemed_bytes.lock();
+        self.set_available(bytes, redeemed.wrapping_sub(before));
+        bytes
+    }
+
+    fn set_available(&self, bytes: u64, less: u64) {
+        let left = if bytes == u64::MAX { bytes } else { bytes.saturating_sub(less) };
+        self.available_bytes.store(left, Release);
     }
 
     /// True if so much is free that nothing need be kept aside.
@@ -49,7 +68,8 @@ impl Space {
 
     /// The same once `kept_bytes` more are free.
     pub fn would_suffice(&self, bytes: u64, kept_bytes: u64) -> bool {
-        let promised = self.promised_bytes.load(Relaxed);
+        // Read first: a promise ends after its bytes are taken from those that are available.
+        let promised = self.promised_bytes.load(Acquire);
         promised.saturating_add(bytes) <= self.available_bytes.load(Relaxed).saturating_add(kept_bytes)
     }
 }
@@ -88,9 +108,12 @@ impl Promise {
     /// Records that `bytes` of it were written: the file system accounts for them now.
     pub fn redeem(&self, bytes: u64) {
         let redeemed = self.take(bytes);
-        self.space.promised_bytes.fetch_sub(redeemed, Relaxed);
-        let less = |available: u64| (available != u64::MAX).then(|| available.saturating_sub(bytes));
-        let _ = self.space.available_bytes.fetch_update(Relaxed, Relaxed, less);
+        let mut all = self.space.redeemed_bytes.lock();
+        *all = all.wrapping_add(bytes);
+        self.space.set_available(self.space.available_bytes(), bytes);
+        drop(all);
+        // Last: others find too little free meanwhile, never too much.
+        self.space.promised_bytes.fetch_sub(redeemed, AcqRel);
     }
 
     fn take(&self, bytes: u64) -> u64 {
@@ -102,7 +125,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.space.promised_bytes.fetch_sub(*self.bytes.get_mut(), Relaxed);
+        self.space.promised_bytes.fetch_sub(self.bytes.load(Relaxed), AcqRel);
     }
 }
 

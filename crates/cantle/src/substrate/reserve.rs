@@ -281,12 +281,12 @@ impl Reserve {
     /// Asks the file system for the free space. If it cannot tell, space counts as plentiful.
     fn look(&self) -> u64 {
         let Some(files) = &self.files else { return u64::MAX };
-        let available = files.vfs.available_bytes(&files.dir).unwrap_or_else(|error| {
-            tracing::debug!(%error, "cannot tell how much space is free");
-            u64::MAX
-        });
-        self.space.note_available(available);
-        available
+        self.space.look(|| {
+            files.vfs.available_bytes(&files.dir).unwrap_or_else(|error| {
+                tracing::debug!(%error, "cannot tell how much space is free");
+                u64::MAX
+            })
+        })
     }
 
     /// Called from time to time: sets up the reserve once space becomes short, and restores it when
@@ -330,10 +330,17 @@ impl Reserve {
             if missing == 0 || *unsupported || (added < missing && (!partly || added < ROOM_BYTES_MIN / 4)) {
                 continue;
             }
+            // Nobody else is promised these bytes meanwhile.
+            let promise = Promise::none(self.space.clone());
+            promise.add(added);
+            if !self.space.suffices(0) {
+                continue;
+            }
             match self.allocate(name, share.kept_bytes + added) {
                 Ok(()) => {
                     share.kept_bytes += added;
-                    available = available.saturating_sub(added);
+                    promise.redeem(added);
+                    available = self.look();
                 }
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::Unsupported => {
                     *unsupported = true;
