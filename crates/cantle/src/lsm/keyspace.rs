@@ -1,6 +1,7 @@
 //! The keyspace and its parts, and gets.
 
 use super::busy::Claims;
+use super::look::Look;
 use super::progress::Running;
 use super::rotation::Rotation;
 use super::shape::{Rules, Shape};
@@ -102,6 +103,8 @@ pub(super) struct Jobs {
     /// Entries that scans passed over in logs since level 0 was last merged.
     pub level0_debt: AtomicU64,
     pub ticks: AtomicU64,
+    /// The last look at all groups, if it took long.
+    pub look: OnUse<Mutex<Option<Look>>>,
     /// Number of writes at the last tick, and the number of ticks since it changed.
     pub writes: AtomicU64,
     pub idle_ticks: AtomicU64,
@@ -144,6 +147,12 @@ impl<S: Shape> Lsm<S> {
             sparse_least: f64::from(self.jobs.sparse_least.load(Relaxed)) / 1000.0,
             ..self.limits().rules
         }
+    }
+
+    /// Number of gets, scans and writes since opening.
+    pub(super) fn uses(&self) -> u64 {
+        let Some(counters) = self.counters.peek() else { return 0 };
+        [&counters.gets, &counters.scans, &counters.writes].map(|counter| counter.get()).iter().sum()
     }
 
     /// The keyspace's cached rows. `None` under a comparator whose equal keys may differ in bytes: rows are found by

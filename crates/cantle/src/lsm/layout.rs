@@ -102,8 +102,7 @@ impl<S: Named> Layout for Lsm<S> {
     }
 
     fn accesses(&self) -> u64 {
-        let Some(counters) = self.counters.peek() else { return 0 };
-        [&counters.gets, &counters.scans, &counters.writes].map(|counter| counter.get()).iter().sum()
+        self.uses()
     }
 
     fn is_busy(&self) -> bool {

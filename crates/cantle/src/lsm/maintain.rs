@@ -107,30 +107,28 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn maintain(&self) {
         let ticks = self.jobs.ticks.fetch_add(1, Relaxed);
         let view = self.rotation.view.load_full();
-        let sizes = view.sizes();
-        self.tell_live_bytes(sizes.live_bytes());
         if self.substrate.read_only || self.rotation.changes.lock().retired {
-            return;
+            return self.look(&view, || self.tell_live_bytes(view.sizes().live_bytes()));
         }
         self.count_idle_ticks();
-        if self.is_to_be_compressed() && view.active.is_some() {
-            self.rotation.seal_active();
-        }
-        // Older logs are merged first: they may be what scans pass over.
-        if view.level0.len() == 1 && self.owes_level0(&view) {
-            self.rotation.seal_active();
-        }
-        if self.may_hide_much(&view, &sizes) {
-            self.rotation.seal_active();
-        }
         self.seal_for_memory(&view);
-        self.free_full_disk(&view);
         if ticks >= self.jobs.seal_pause.load(Relaxed) && !self.rotation.changes.lock().sealing.is_empty() {
             self.submit_seal();
         }
-        if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) == Some(true) {
-            self.submit_merge();
-        }
+        self.look(&view, || {
+            let sizes = view.sizes();
+            self.tell_live_bytes(sizes.live_bytes());
+            let is_last_to_be_compressed = self.is_to_be_compressed() && view.active.is_some();
+            // Older logs are merged first: they may be what scans pass over.
+            let owes_only = view.level0.len() == 1 && self.owes_level0(&view);
+            if is_last_to_be_compressed || owes_only || self.may_hide_much(&view, &sizes) {
+                self.rotation.seal_active();
+            }
+            self.free_full_disk(&view);
+            if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) == Some(true) {
+                self.submit_merge();
+            }
+        });
     }
 
     /// True if the short entries of the active generation exceed the space bound, should each of them hide a long
@@ -291,7 +289,9 @@ impl<S: Shape> Lsm<S> {
             || self.jobs.sealing.load(Acquire)
             || self.jobs.making_spare.load(Acquire)
             || !self.rotation.changes.lock().sealing.is_empty()
-            || self.is_merge_due(&self.rotation.view.load_full()) != Some(false)
+            // A keyspace in which that takes long is looked at in its turn.
+            || (self.last_look().is_none()
+                && self.is_merge_due(&self.rotation.view.load_full()) != Some(false))
     }
 
     /// Averages the speed of merges.
@@ -307,11 +307,15 @@ impl<S: Shape> Lsm<S> {
         }
         let view = self.rotation.view.load();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
+        let (runs_most, space_overload) = match self.last_look() {
+            Some(look) => (look.runs_most, look.space_overload),
+            None => (self.runs_most(&view), self.space_overload(&view)),
+        };
         let part = |count: usize, limit: usize| count as f64 / limit.max(1) as f64;
         let excess = [
             self.merged_bytes(&view.level0) as f64 / self.level0_limit(live_bytes).max(1) as f64,
             part(view.level0.len(), LOGS_MAX),
-            part(self.runs_most(&view), CROWDED * self.limits().rules.runs_max),
+            part(runs_most, CROWDED * self.limits().rules.runs_max),
             part(self.rotation.changes.lock().sealing.len(), SEALING_MAX),
         ]
         .into_iter()
@@ -320,7 +324,7 @@ impl<S: Shape> Lsm<S> {
             0 => SPEED_GUESS,
             speed => speed,
         };
-        let overload = (excess - BRAKE_FROM).max(0.0).max(self.space_overload(&view));
+        let overload = (excess - BRAKE_FROM).max(0.0).max(space_overload);
         Pressure { overload, freed_bytes_per_second: speed as f64 }
     }
 }

@@ -52,6 +52,7 @@ mod hidden;
 pub mod keyspace;
 pub mod layout;
 mod lineage;
+mod look;
 pub mod maintain;
 pub mod merge;
 pub mod middle;
