@@ -1,6 +1,7 @@
 //! The life of a keyspace: files that are left behind, failures that repeat, full disks, and comparators
 //! that fail late.
 
+use super::tests::lsm_of;
 use crate::db::{Db, KeyspaceOptions, Options};
 use crate::layout::options::LayoutOptions;
 use crate::layout::stats::{FlsmStats, LayoutStats};
@@ -202,6 +203,20 @@ fn logs_are_merged_if_a_guard_may_have_only_one_table() {
         }
         assert!(stats(&db).level0_logs <= 16, "round {round}: {:?}", stats(&db));
     }
+}
+
+#[test]
+fn a_look_at_all_guards_that_takes_long_is_not_repeated_at_once() {
+    let db = open(Arc::new(MemVfs::new()), SMALL);
+    fill(&db);
+    let (lsm, mut looks) = (lsm_of(&db), 0);
+    for _ in 0..3 {
+        lsm.look(&lsm.view(), || {
+            looks += 1;
+            thread::sleep(Duration::from_millis(100));
+        });
+    }
+    assert_eq!(looks, 1);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// Looks at all groups, unless that takes long and was done a short time ago.
-    pub(super) fn look(&self, view: &Arc<View<S>>, look: impl FnOnce()) {
+    pub fn look(&self, view: &Arc<View<S>>, look: impl FnOnce()) {
         let begun = now();
         let last = self.last_look();
         let seen = self.seen(view);
