@@ -1,11 +1,13 @@
 //! Writes of a store that acknowledges them before they are in a file.
 
-use super::tests::scattered;
+use super::tests::{lsm_of, scattered};
 use crate::db::Options;
 use crate::layout::options::LayoutOptions;
 use crate::sync::Arc;
+use crate::sync::thread;
 use crate::vfs::{CrashPlan, MemVfs};
 use crate::{Db, Durability, KeyspaceOptions};
+use std::time::Duration;
 
 fn open(disk: &MemVfs) -> Db {
     let layout: LayoutOptions = "flsm".parse().unwrap();
@@ -23,6 +25,11 @@ fn no_more_writes_are_accepted_than_the_disk_has_space_for() {
     db.sync().unwrap();
     let used = disk.allocated_bytes();
     disk.set_capacity_bytes(Some(used + (3 << 20)));
+    // The store looks at the free space three times a second while there is plenty.
+    let lsm = lsm_of(&db);
+    while lsm.substrate.reserve.space().has_plenty() {
+        thread::sleep(Duration::from_millis(5));
+    }
     let mut accepted = Vec::new();
     let refused = scattered(100_000).find_map(|number| match db.put(number.to_be_bytes(), [7; 200]) {
         Ok(()) => {
@@ -34,7 +41,7 @@ fn no_more_writes_are_accepted_than_the_disk_has_space_for() {
     assert!(refused.is_some_and(|error| error.is_no_space()));
     assert!(accepted.len() > 2000, "{} writes", accepted.len());
     db.sync().unwrap();
-    drop(db);
+    drop((db, lsm));
     let db = open(&disk.crash(&CrashPlan::LOSE_UNSYNCED));
     for number in accepted {
         assert!(db.get(number.to_be_bytes()).unwrap().is_some(), "{number}");
