@@ -55,7 +55,7 @@ pub struct LogEnv {
     pub keyspace: u32,
     pub order: KeyOrder,
     /// Size in bytes from which a key with its value counts as large.
-    pub large_from: u64,
+    pub large_from: u32,
     pub options: AtomicCell<LogOptions>,
     pub totals: Totals,
     /// Allocated at first access.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 impl Substrate {
     /// The environment of the logs of a keyspace. Keys with values of `large_from` bytes or more count as large.
-    pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions, large_from: u64) -> LogEnv {
+    pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions, large_from: u32) -> LogEnv {
         LogEnv {
             shared: self.logs.clone(),
             keyspace,
