@@ -20,7 +20,16 @@ const DOOR_SECONDS_MAX: u64 = 240;
 
 /// The doors that look for a bug first.
 const FIRST: &[(&str, &[&str])] = &[
-    ("space", &["new-value-counted", "logs-not-compressed", "hidden-uncounted", "full-disk-unnoticed"]),
+    (
+        "space",
+        &[
+            "new-value-counted",
+            "logs-not-compressed",
+            "hidden-uncounted",
+            "full-disk-unnoticed",
+            "looked-once",
+        ],
+    ),
     (
         "paths",
         &["path-resolved-anew", "lock-inode-ignored", "asked-before-the-lock", "recovered-not-backed-up"],
@@ -126,6 +135,7 @@ const OF_FLSM: &[&str] = &[
     "referred-log-unsynced",
     "rows-unmarked",
     "full-disk-unnoticed",
+    "looked-once",
 ];
 
 fn layout_of(canary: &Canary) -> LayoutKind {

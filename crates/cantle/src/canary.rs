@@ -132,6 +132,7 @@ canaries! {
     RANGE_DELETES_LEFT "range-deletes-left" "a merge carries no range delete on to a guard that it has no key of",
     HIDDEN_UNCOUNTED "hidden-uncounted" "nobody knows what the few entries of a log hide",
     FULL_DISK_UNNOTICED "full-disk-unnoticed" "merges do not know that the disk is full, and free nothing for lack of room",
+    LOOKED_ONCE "looked-once" "maintenance looks only at first for merges that are due",
     REFERRED_LOG_UNNAMED "referred-log-unnamed" "an opening takes logs that tables refer to for left behind",
     REFERRED_LOG_UNSYNCED "referred-log-unsynced" "tables refer to values in a log that no sync has made durable",
     REFERRED_LOG_UNCOUNTED "referred-log-uncounted" "a log goes with its keys, whatever tables refer to it",

@@ -2,7 +2,7 @@
 
 use crate::sync::atomic::{
     AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::{Arc, Mutex};
 use crate::types::error::Result;
@@ -48,7 +48,7 @@ impl Space {
 
     fn set_available(&self, bytes: u64, less: u64) {
         let left = if bytes == u64::MAX { bytes } else { bytes.saturating_sub(less) };
-        self.available_bytes.store(left, Release);
+        self.available_bytes.store(left, Relaxed);
     }
 
     /// True if so much is free that nothing need be kept aside.
@@ -113,7 +113,7 @@ impl Promise {
         self.space.set_available(self.space.available_bytes(), bytes);
         drop(all);
         // Last: others find too little free meanwhile, never too much.
-        self.space.promised_bytes.fetch_sub(redeemed, AcqRel);
+        self.space.promised_bytes.fetch_sub(redeemed, Release);
     }
 
     fn take(&self, bytes: u64) -> u64 {
@@ -125,7 +125,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.space.promised_bytes.fetch_sub(self.bytes.load(Relaxed), AcqRel);
+        self.space.promised_bytes.fetch_sub(self.bytes.load(Relaxed), Relaxed);
     }
 }
 

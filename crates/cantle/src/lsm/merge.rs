@@ -89,8 +89,8 @@ impl<S: Shape> Lsm<S> {
             && self.with_freed(|| self.merge_logs(Trigger::Asked))?
         {}
         // On a full disk, tables come down a level at a time.
-        let levels = || self.view().shape.groups().map(|group| group.level).max().unwrap_or(1);
-        let rounds = if self.disk_room().is_some() { levels() } else { 1 };
+        let levels = self.view().shape.groups().map(|group| group.level).max().unwrap_or(1);
+        let rounds = if self.disk_room().is_some() { levels } else { 1 };
         (0..rounds).try_for_each(|_| self.sort_tables(bounds))?;
         // The changes of groups that are due and move no data.
         let rearrange = |view: &View<S>, busy: &Busy| {

@@ -7,7 +7,7 @@ use super::keyspace::Lsm;
 use super::maintain::GENERATIONS;
 use super::shape::{Shape, Space};
 use super::view::View;
-use crate::run::referred::Copying;
+use crate::run::referred::{Copying, exceeds_rest};
 use crate::run::run::{Run, Source};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::compression::Compression;
@@ -70,8 +70,8 @@ impl<S: Shape> Lsm<S> {
         let bytes = |run: &Run| match &run.source {
             Source::Log(log) => {
                 let (len, large_bytes) = (log.len(), log.large_bytes.load(Relaxed));
-                let is_most = large_bytes as f64 >= (1.0 - rest) * len as f64;
-                if is_most { len.saturating_sub(large_bytes) } else { len }
+                let left_bytes = if exceeds_rest(large_bytes, len, rest) { large_bytes } else { 0 };
+                len.saturating_sub(left_bytes)
             }
             Source::Table(_) => run.bytes(),
         };
