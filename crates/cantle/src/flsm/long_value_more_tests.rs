@@ -4,7 +4,7 @@ use super::hashed_tests::CaseInsensitive;
 use super::long_value_tests::{LONG, fill, flsm, logs, open};
 use super::tests::{Model, all, key, lsm_of, open_with, scattered, stats, value};
 use crate::lsm::shape::Shape;
-use crate::run::run::{Run, Source};
+use crate::run::run::Source;
 use crate::sync::Arc;
 use crate::sync::random::Rng;
 use crate::vfs::{MemVfs, OpenMode, Vfs};
@@ -279,31 +279,5 @@ fn the_bound_on_space_is_kept_and_reached() {
             logs(&disk).len() < 4
         });
         assert!(are_gone, "{:?}", logs(&disk));
-    }
-}
-
-/// A merge only refers to them: their bytes make none due, before and after an opening.
-#[test]
-fn long_values_alone_make_no_merge_due() {
-    let disk = MemVfs::without_history();
-    let check = |db: &Db, least: u64| {
-        let lsm = lsm_of(db);
-        lsm.seal_for_test().unwrap();
-        let view = lsm.view();
-        let ripe = lsm.ripe_logs(&view);
-        let (all, merged) = (ripe.iter().map(Run::bytes).sum::<u64>(), lsm.merged_bytes(&ripe));
-        assert!(all > least && merged < 8 << 10, "{merged} of {all} bytes");
-        assert!(!lsm.are_logs_due(&view, &ripe));
-    };
-    for opening in 0..2 {
-        let db = open(&disk);
-        lsm_of(&db).without_merges_for_test(|| {
-            for number in 3 * opening..3 * (opening + 1) {
-                db.put(key(number), value(number, 1 << 20)).unwrap();
-                db.put(key(100 + number), value(number, 20)).unwrap();
-            }
-            check(&db, (opening + 1) * (3 << 20));
-        });
-        db.close().unwrap();
     }
 }

@@ -66,9 +66,8 @@ impl<S: Shape> Lsm<S> {
         let room = self.disk_room().unwrap_or(u64::MAX);
         let mut bytes = 0;
         let is_taken = |log: &&Run| {
-            let more = self.merged_bytes(std::slice::from_ref(log));
-            let is_within = bytes < limit && (bytes == 0 || with_overhead(bytes + more) <= room);
-            bytes += more;
+            let is_within = bytes < limit && (bytes == 0 || with_overhead(bytes + log.bytes()) <= room);
+            bytes += log.bytes();
             is_within
         };
         let count = ripe.iter().rev().take(LOGS_MAX).take_while(is_taken).count();
@@ -76,8 +75,8 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// True if level 0 is to be merged.
-    pub fn are_logs_due(&self, view: &View<S>, ripe: &[Run]) -> bool {
-        let bytes = self.merged_bytes(ripe);
+    fn are_logs_due(&self, view: &View<S>, ripe: &[Run]) -> bool {
+        let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
         // Tables are compressed already.
         let is_to_be_compressed = ripe.iter().any(|run| run.log().is_some()) && self.is_to_be_compressed();
@@ -175,8 +174,7 @@ impl<S: Shape> Lsm<S> {
             Source::Table(table) => table.entries,
         };
         let entries = || view.level0.iter().map(entries_of).sum::<u64>();
-        debt > OWED_MIN
-            && debt > rewrite_cost(entries(), self.merged_bytes(&view.level0)) + FRAGMENT_COST * fragments()
+        debt > OWED_MIN && debt > rewrite_cost(entries(), view.level0_bytes()) + FRAGMENT_COST * fragments()
     }
 
     /// Seals the active generation if memtables take more memory than they may: a log that is indexed
@@ -256,7 +254,7 @@ impl<S: Shape> Lsm<S> {
 
     fn merge_left_logs(&self, upkeep: &mut Upkeep) -> Result<bool> {
         let ripe = self.ripe_logs(&self.rotation.view.load_full());
-        let bytes = self.merged_bytes(&ripe);
+        let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let is_urgent = ripe.len() > LOGS_MOST;
         if ripe.len() <= LOGS_KEPT || (bytes > upkeep.bytes && !is_urgent) {
             return Ok(false);
@@ -313,7 +311,7 @@ impl<S: Shape> Lsm<S> {
         };
         let part = |count: usize, limit: usize| count as f64 / limit.max(1) as f64;
         let excess = [
-            self.merged_bytes(&view.level0) as f64 / self.level0_limit(live_bytes).max(1) as f64,
+            view.level0_bytes() as f64 / self.level0_limit(live_bytes).max(1) as f64,
             part(view.level0.len(), LOGS_MAX),
             part(runs_most, CROWDED * self.limits().rules.runs_max),
             part(self.rotation.changes.lock().sealing.len(), SEALING_MAX),

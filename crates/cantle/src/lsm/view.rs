@@ -53,6 +53,11 @@ impl<S: Shape> View<S> {
         self.shape.groups().flat_map(|group: Group<'_>| group.runs)
     }
 
+    /// Bytes of level 0.
+    pub fn level0_bytes(&self) -> u64 {
+        self.level0.iter().map(Run::bytes).sum()
+    }
+
     /// Sizes of the files of all runs.
     pub fn sizes(&self) -> StackSizes {
         let files = self.level0.iter().chain(self.tables()).cloned().collect();
