@@ -20,7 +20,7 @@ use crate::sync::waits::{self, Cause};
 use crate::sync::{Arc, atomic::Ordering::Relaxed};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
-use crate::types::entry::large_part;
+use crate::types::entry::{LARGE_BYTES, large_part};
 use crate::types::error::{Error, Result};
 use parking_lot::{ArcMutexGuard, RawMutex};
 use smallvec::SmallVec;
@@ -180,7 +180,7 @@ impl ChunkWrite {
             if op.kind == Kind::Put {
                 let op_bytes = op.user_bytes();
                 user_bytes += op_bytes;
-                large_bytes += large_part(op_bytes);
+                large_bytes += large_part(op_bytes, LARGE_BYTES);
                 puts += 1;
             }
         }

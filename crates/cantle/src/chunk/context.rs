@@ -12,6 +12,7 @@ use crate::substrate::Substrate;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
+use crate::types::entry::LARGE_BYTES;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
 use arc_swap::{ArcSwap, Guard};
@@ -66,7 +67,7 @@ impl Context {
     pub fn new(substrate: Arc<Substrate>, keyspace: u32, order: KeyOrder, options: Settings) -> Self {
         let rows = order.hashable().then(|| Rows::new(substrate.budget.rows.clone()).used(options.row_cache));
         let charge = substrate.budget.keyspaces.charge_anyway(KEYSPACE_BYTES);
-        let log = substrate.log_env(keyspace, order, options.of_logs());
+        let log = substrate.log_env(keyspace, order, options.of_logs(), LARGE_BYTES);
         let run = RunEnv {
             log: Arc::new(log),
             tables: substrate.tables.clone(),

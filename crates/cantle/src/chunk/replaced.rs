@@ -36,7 +36,7 @@ use crate::sync::{Arc, Mutex};
 use crate::table::TableHandle;
 use crate::table::{Table, TableGet};
 use crate::types::compression::Compression;
-use crate::types::entry::{Kind, LARGE_BYTES, large_part};
+use crate::types::entry::{Kind, LARGE_BYTES};
 use crate::types::error::Result;
 use bytes::Bytes;
 
@@ -142,7 +142,7 @@ impl RunStack {
     /// True if each write to the chunk is to be looked up; for a value of at least this many bytes,
     /// if this write is.
     pub fn is_counted_exactly(&self, value_bytes: usize) -> bool {
-        if value_bytes as u64 >= LARGE_BYTES {
+        if value_bytes as u64 >= u64::from(LARGE_BYTES) {
             return true;
         }
         let (mut puts, mut user_bytes, mut large_bytes) = (0u64, 0u64, 0u64);
@@ -286,7 +286,7 @@ fn look_in_table(
     let table_options = context.table_options();
     let Some(block_bytes) = table.block_bytes_for(key)? else { return Ok(Looked::Further) };
     // A block of several entries is never this long.
-    if block_bytes >= LARGE_BYTES.max(4 * table_options.block_bytes as u64) {
+    if block_bytes >= u64::from(LARGE_BYTES).max(4 * table_options.block_bytes as u64) {
         let times = handle.user_bytes as f64 / handle.file.bytes().max(1) as f64;
         let user_bytes = (block_bytes as f64 * times.max(1.0)) as u64;
         let version = handle.newest_version;
@@ -436,7 +436,7 @@ impl Chunks {
         let mut seen = 0;
         segment.for_each_since(&self.context, segment.uncounted_from(), |key, hit| {
             seen += 1;
-            let is_counted = large_part(u64::from(hit.place.len)) > 0 || seen <= TAIL_COUNTED;
+            let is_counted = hit.place.len >= LARGE_BYTES || seen <= TAIL_COUNTED;
             if is_counted || sampled(SAMPLE) {
                 tail.push((Bytes::copy_from_slice(key), hit, if is_counted { 1 } else { SAMPLE }));
             }

@@ -281,3 +281,27 @@ fn the_bound_on_space_is_kept_and_reached() {
         assert!(are_gone, "{:?}", logs(&disk));
     }
 }
+
+/// A merge only refers to them, so it asks a full disk for no room for them, before and after an opening. By their
+/// length they make one due: what is garbage in a log may not be known.
+#[test]
+fn long_values_take_no_room() {
+    let disk = MemVfs::without_history();
+    for opening in 0..2 {
+        let db = open(&disk);
+        let lsm = lsm_of(&db);
+        lsm.without_merges_for_test(|| {
+            for number in 3 * opening..3 * (opening + 1) {
+                db.put(key(number), value(number, 1 << 20)).unwrap();
+                db.put(key(100 + number), value(number, 20)).unwrap();
+            }
+            lsm.seal_for_test().unwrap();
+            let view = lsm.view();
+            let ripe = lsm.ripe_logs(&view);
+            let (all, merged) = (view.level0_bytes(), lsm.merged_bytes(&ripe));
+            assert!(all > (opening + 1) * (3 << 20) && merged < 8 << 10, "{merged} of {all} bytes");
+            assert!(lsm.are_logs_due(&view, &ripe));
+        });
+        db.close().unwrap();
+    }
+}

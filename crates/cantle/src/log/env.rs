@@ -54,6 +54,8 @@ pub struct LogEnv {
     pub shared: Arc<LogShared>,
     pub keyspace: u32,
     pub order: KeyOrder,
+    /// Size in bytes from which a key with its value counts as large, for as long as the keyspace is open.
+    pub large_from: u32,
     pub options: AtomicCell<LogOptions>,
     pub totals: Totals,
     /// Allocated at first access.

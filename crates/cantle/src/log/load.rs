@@ -343,7 +343,7 @@ impl<'a> Loader<'a> {
             let user_bytes = (op.key.len() + op.value.len()) as u64;
             self.found.user_bytes += user_bytes;
             self.found.puts += 1;
-            self.found.large_bytes += large_part(user_bytes);
+            self.found.large_bytes += large_part(user_bytes, self.env.large_from);
         }
         if op.kind == Kind::DeleteRange {
             let bounds = decode_bounds(&mut Decoder::new(op.value))?;

@@ -50,7 +50,7 @@ pub struct Segment {
     pub user_bytes: AtomicU64,
     /// Number of its puts.
     pub puts: AtomicU64,
-    /// The part of these bytes that belongs to large puts (`replaced`).
+    /// The part of these bytes that belongs to large puts ([`LogEnv::large_from`]).
     pub large_bytes: AtomicU64,
     /// Offset from which on replaced operations are not counted yet; 0 if all are counted.
     pub(super) uncounted_from: AtomicU64,

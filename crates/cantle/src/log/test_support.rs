@@ -15,7 +15,7 @@ use crate::manifest::SegmentEdit;
 use crate::mvcc::Recovery;
 use crate::sync::Arc;
 use crate::sync::on_use::OnUse;
-use crate::types::entry::Kind;
+use crate::types::entry::{Kind, LARGE_BYTES};
 use crate::types::order::KeyOrder;
 use crate::vfs::Vfs;
 use crossbeam_utils::atomic::AtomicCell;
@@ -49,6 +49,7 @@ pub fn log_env(vfs: &Arc<dyn Vfs>, epoch: u64) -> Arc<LogEnv> {
         shared: Arc::new(shared),
         keyspace: KEYSPACE,
         order: KeyOrder::Bytewise,
+        large_from: LARGE_BYTES,
         totals,
         options: AtomicCell::new(options),
         counters: OnUse::default(),

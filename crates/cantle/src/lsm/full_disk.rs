@@ -9,7 +9,7 @@
 use super::keyspace::Lsm;
 use super::maintain::PAUSE_TICKS;
 use super::merge::{Planned, Trigger};
-use super::shape::{Shape, with_overhead};
+use super::shape::{Piece, Shape, with_overhead};
 use super::view::View;
 use crate::files::StoreFile;
 use crate::log::segment::Segment;
@@ -41,7 +41,7 @@ fn written_bytes(sizes: &StackSizes, copied_bytes: u64, bottom: Bottom) -> u64 {
 }
 
 /// True if a log has deletes, as far as its operations are known.
-fn has_deletes(log: &Segment) -> bool {
+pub(super) fn has_deletes(log: &Segment) -> bool {
     let Some(parts) = log.loaded() else { return false };
     let in_memory = parts.memory.as_ref().map_or(0, |memory| memory.len() as u64);
     let indexed = parts.indexed.first().map_or(0, |newest| newest.operations);
@@ -96,12 +96,13 @@ impl<S: Shape> Lsm<S> {
         if trigger == Trigger::Asked {
             return reserve.grant(0, true);
         }
-        let written = |runs: &[Run], bottom| {
-            let copied_bytes = runs.iter().map(|run| run.copied_bytes(copying.sparse)).sum();
-            written_bytes(&RunStack { files: runs.to_vec() }.sizes(), copied_bytes, bottom)
+        let written = |piece: &Piece| {
+            let copied_bytes = piece.tables.iter().map(|run| run.copied_bytes(copying.sparse)).sum();
+            written_bytes(&RunStack { files: piece.tables.clone() }.sizes(), copied_bytes, piece.bottom)
         };
-        let pieces: u64 = job.pieces.iter().map(|piece| written(&piece.tables, piece.bottom)).sum();
-        let bytes = pieces + written(logs, Bottom::Deeper) + OUTPUT_BYTES;
+        let bytes = job.pieces.iter().map(written).sum::<u64>()
+            + with_overhead(self.merged_bytes(logs))
+            + OUTPUT_BYTES;
         canary!(FULL_DISK_UNNOTICED => return reserve.grant(bytes, false));
         // Merges further down free what the deletes of level 0 hide.
         let leads_to_gain = reserve.is_full() && !logs.is_empty() && self.view().level0.iter().any(hides);

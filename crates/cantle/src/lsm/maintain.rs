@@ -66,8 +66,9 @@ impl<S: Shape> Lsm<S> {
         let room = self.disk_room().unwrap_or(u64::MAX);
         let mut bytes = 0;
         let is_taken = |log: &&Run| {
-            let is_within = bytes < limit && (bytes == 0 || with_overhead(bytes + log.bytes()) <= room);
-            bytes += log.bytes();
+            let more = self.merged_bytes(std::slice::from_ref(log));
+            let is_within = bytes < limit && (bytes == 0 || with_overhead(bytes + more) <= room);
+            bytes += more;
             is_within
         };
         let count = ripe.iter().rev().take(LOGS_MAX).take_while(is_taken).count();
@@ -75,7 +76,8 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// True if level 0 is to be merged.
-    fn are_logs_due(&self, view: &View<S>, ripe: &[Run]) -> bool {
+    pub fn are_logs_due(&self, view: &View<S>, ripe: &[Run]) -> bool {
+        // Their whole length: what is garbage in them may not be known after a kill.
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
         // Tables are compressed already.
@@ -174,7 +176,8 @@ impl<S: Shape> Lsm<S> {
             Source::Table(table) => table.entries,
         };
         let entries = || view.level0.iter().map(entries_of).sum::<u64>();
-        debt > OWED_MIN && debt > rewrite_cost(entries(), view.level0_bytes()) + FRAGMENT_COST * fragments()
+        debt > OWED_MIN
+            && debt > rewrite_cost(entries(), self.merged_bytes(&view.level0)) + FRAGMENT_COST * fragments()
     }
 
     /// Seals the active generation if memtables take more memory than they may: a log that is indexed
@@ -212,6 +215,9 @@ impl<S: Shape> Lsm<S> {
 
     /// Does the most urgent merges.
     fn merge_due(&self) -> Result<()> {
+        if self.disk_room().is_some() {
+            self.drop_early()?;
+        }
         for _ in 0..MERGES_AT_ONCE {
             self.adopt_logs(Trigger::Background)?;
             let view = self.rotation.view.load_full();
@@ -254,7 +260,7 @@ impl<S: Shape> Lsm<S> {
 
     fn merge_left_logs(&self, upkeep: &mut Upkeep) -> Result<bool> {
         let ripe = self.ripe_logs(&self.rotation.view.load_full());
-        let bytes: u64 = ripe.iter().map(Run::bytes).sum();
+        let bytes = self.merged_bytes(&ripe);
         let is_urgent = ripe.len() > LOGS_MOST;
         if ripe.len() <= LOGS_KEPT || (bytes > upkeep.bytes && !is_urgent) {
             return Ok(false);

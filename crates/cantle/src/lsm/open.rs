@@ -54,7 +54,7 @@ impl<S: Shape> Lsm<S> {
             filter_bits_per_key: LOG_BITS,
         };
         let env = Arc::new(RunEnv {
-            log: Arc::new(substrate.log_env(id, order.clone(), options)),
+            log: Arc::new(substrate.log_env(id, order.clone(), options, limits.rules.longest_inline())),
             tables: substrate.tables.clone(),
             options: AtomicCell::new(run_options(settings.compression, &limits.rules)),
             counters: OnUse::default(),

@@ -7,7 +7,8 @@ use super::keyspace::Lsm;
 use super::maintain::GENERATIONS;
 use super::shape::{Shape, Space};
 use super::view::View;
-use crate::run::referred::Copying;
+use crate::run::referred::{Copying, exceeds_rest};
+use crate::run::run::{Run, Source};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::compression::Compression;
 
@@ -58,6 +59,23 @@ impl<S: Shape> Lsm<S> {
     /// 0 while the tables keep their bound, or nearly; 1 if writers must be as slow as merges.
     pub fn space_overload(&self, view: &View<S>) -> f64 {
         self.bounded(view).overload()
+    }
+
+    /// Bytes that a merge of these runs of level 0 copies, about: long values stay in a log that is mostly such.
+    pub fn merged_bytes(&self, runs: &[Run]) -> u64 {
+        let rest = match self.env.options().compression {
+            Compression::None => self.limits().rules.rest_part(),
+            _ => Copying::ALL.rest,
+        };
+        let bytes = |run: &Run| match &run.source {
+            Source::Log(log) => {
+                let (len, large_bytes) = (log.len(), log.large_bytes.load(Relaxed));
+                let left_bytes = if exceeds_rest(large_bytes, len, rest) { large_bytes } else { 0 };
+                len.saturating_sub(left_bytes)
+            }
+            Source::Table(_) => run.bytes(),
+        };
+        runs.iter().map(bytes).sum()
     }
 
     /// The long values that a merge leaves in their logs. If the bound is exceeded it copies earlier.

@@ -166,7 +166,7 @@ impl<S: Shape> PreparedWrite for Write<'_, S> {
             }
             if op.kind == Kind::Put {
                 user_bytes += op.user_bytes();
-                large_bytes += large_part(op.user_bytes());
+                large_bytes += large_part(op.user_bytes(), self.lsm.env.large_from);
                 puts += 1;
             }
         }

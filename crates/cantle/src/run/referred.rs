@@ -125,10 +125,15 @@ pub fn value_of(records: &RecordFile, reference: &Reference, order: &KeyOrder, k
     }
 }
 
+/// True if all but at most the part `rest` of a log of `len` bytes is long values of this length.
+pub fn exceeds_rest(long_bytes: u64, len: u64, rest: f64) -> bool {
+    long_bytes as f64 >= (1.0 - rest) * len as f64
+}
+
 /// True if a merge refers to the long values of this log: everything else is at most the part `rest` of it.
 /// Only the index is read.
 pub fn are_most(log: &Arc<LogWalk>, longest: u32, rest: f64) -> Result<bool> {
-    let is_enough = |bytes: u64| bytes as f64 >= (1.0 - rest) * log.segment.len() as f64;
+    let is_enough = |bytes| exceeds_rest(bytes, log.segment.len(), rest);
     // Most logs are decided without their index: short pairs fill them.
     let pairs = log.segment.puts.load(Relaxed).max(1);
     let is_short = log.segment.user_bytes.load(Relaxed) / pairs < u64::from(longest) / SHORT_FRACTION;

@@ -16,7 +16,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::{DeletedRange, Lineage, Pinned, Referred, TableBuilder, TableHandle, TableOptions};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
-use crate::types::entry::large_part;
+use crate::types::entry::{LARGE_BYTES, large_part};
 use crate::types::error::Result;
 use crate::types::gap::Gap;
 use crate::types::span::Span;
@@ -280,7 +280,7 @@ impl<'a> Output<'a> {
                 Kind::Delete | Kind::DeleteRange => 0,
             };
             current.stale_bytes += if index > 0 { user_bytes } else { 0 };
-            current.large_bytes += large_part(user_bytes);
+            current.large_bytes += large_part(user_bytes, LARGE_BYTES);
             current.bytes += entry_bytes(&entry);
             if index == 0 {
                 last_key.clear();

@@ -18,12 +18,13 @@ use crossbeam_utils::atomic::AtomicCell;
 use std::collections::HashMap;
 
 impl Substrate {
-    /// The environment of the logs of a keyspace.
-    pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions) -> LogEnv {
+    /// The environment of the logs of a keyspace. Keys with values of `large_from` bytes or more count as large.
+    pub fn log_env(&self, keyspace: u32, order: KeyOrder, options: LogOptions, large_from: u32) -> LogEnv {
         LogEnv {
             shared: self.logs.clone(),
             keyspace,
             order,
+            large_from,
             options: AtomicCell::new(options),
             totals: Totals::of(&self.files, keyspace),
             counters: OnUse::default(),

@@ -20,7 +20,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 use crate::sync::{Arc, Mutex, RwLock};
-use crate::types::entry::Kind;
+use crate::types::entry::{Kind, LARGE_BYTES};
 use crate::types::error::{Error, Result};
 use std::sync::OnceLock;
 
@@ -54,7 +54,7 @@ impl Keyspace {
             memtables: false,
             filter_bits_per_key: 10,
         };
-        let env = Arc::new(substrate.log_env(id, order, options));
+        let env = Arc::new(substrate.log_env(id, order, options, LARGE_BYTES));
         let counted = state.logs.iter().filter(|log| substrate.is_log_counted(**log, segments, outlived));
         let logs: Vec<_> = counted.map(|&log| substrate.adopt_log(&env, log, segments, outlived)).collect();
         logs.iter().for_each(|log| log.file.retain());

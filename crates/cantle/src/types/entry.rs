@@ -99,9 +99,9 @@ pub struct Content<'a> {
 
 /// Size in bytes from which a key with its value counts as large. A chunk of 8 MiB has at most 512
 /// such pairs.
-pub const LARGE_BYTES: u64 = 16 << 10;
+pub const LARGE_BYTES: u32 = 16 << 10;
 
-/// The bytes of a put that count as large: all of them, or 0.
-pub fn large_part(user_bytes: u64) -> u64 {
-    if user_bytes >= LARGE_BYTES { user_bytes } else { 0 }
+/// The bytes of a put that count as large, if those from this size on do: all of them, or 0.
+pub fn large_part(user_bytes: u64, large_from: u32) -> u64 {
+    if user_bytes >= large_from.into() { user_bytes } else { 0 }
 }
