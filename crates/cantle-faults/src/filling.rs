@@ -92,15 +92,50 @@ pub fn eventually(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<(
     }
 }
 
-/// Until the end, nothing here depends on more disk space. Returns the maintenance that was running
-/// when the disk was full, and the maintenance that had ended by then.
-pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> (Work, Work) {
+/// True if everything can be sorted on a full disk: no rebalance is longer than the reserve. The merges of `flsm` may
+/// be, so its disk may stay full.
+fn sorts_when_full(db: &Db) -> bool {
+    db.stats().keyspaces.iter().all(|space| space.layout == LayoutKind::Chunk)
+}
+
+/// Runs what needs space, or fails for want of it and loses nothing; true if there was enough.
+fn if_possible(db: &Db, what: &str, mut run: impl FnMut() -> cantle::Result<()>) -> bool {
+    if sorts_when_full(db) {
+        eventually(db, what, run);
+        return true;
+    }
+    let started = Instant::now();
+    while let Err(error) = run() {
+        assert!(error.is_no_space(), "{what}: {error}");
+        if started.elapsed() > Duration::from_secs(1) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+/// The events on a full disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filled {
+    /// The maintenance that was running when it was full.
+    pub cut_short: Work,
+    /// The maintenance that had ended by then.
+    pub loaded: Work,
+    /// Number of compactions that found room, of two.
+    pub compacted: u64,
+    /// True if puts succeeded after deletes, before the disk grew.
+    pub took_puts: bool,
+}
+
+/// Until the end, nothing here depends on more disk space.
+pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> Filled {
     let mut rng = Rng::new(seed);
     let mut values = BTreeMap::new();
     let empty = Work::of(db);
     assert!(fill(db, &mut values, &mut rng), "the disk never got full");
-    let loaded = Work::of(db).since(empty);
-    let mut cut_short = under_way(db);
+    let mut filled =
+        Filled { loaded: Work::of(db).since(empty), cut_short: under_way(db), ..Filled::default() };
     check(db, &values);
     for _ in 0..20 {
         let nth = rng.below(values.len() as u64) as usize;
@@ -114,15 +149,18 @@ pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> (W
     db.delete_range(&from..).unwrap();
     values.retain(|key, _| *key < from);
     check(db, &values);
-    eventually(db, "compaction", || db.compact_range(..));
+    filled.compacted += u64::from(if_possible(db, "compaction", || db.compact_range(..)));
     check(db, &values);
-    eventually(db, "a put after space was freed", || db.put("healed", "1"));
-    values.insert(b"healed".to_vec(), b"1".to_vec());
-    assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
-    cut_short = cut_short.plus(under_way(db));
+    filled.took_puts = if_possible(db, "a put after space was freed", || db.put("healed", "1"));
+    if filled.took_puts {
+        values.insert(b"healed".to_vec(), b"1".to_vec());
+        assert!(fill(db, &mut values, &mut rng), "the disk never got full again");
+    }
+    filled.cut_short = filled.cut_short.plus(under_way(db));
     check(db, &values);
     // All data are live, so a compaction can free nothing, but it can sort all of them.
-    eventually(db, "compaction of a full disk", || db.compact_range(..));
+    let sorted = if_possible(db, "compaction of a full disk", || db.compact_range(..));
+    filled.compacted += u64::from(sorted);
     check(db, &values);
     more_space();
     eventually(db, "a put after the disk grew", || db.put("healed", "2"));
@@ -131,5 +169,5 @@ pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> (W
     db.sync().unwrap();
     assert!(db.stats().read_only.is_none());
     check(db, &values);
-    (cut_short, loaded)
+    filled
 }

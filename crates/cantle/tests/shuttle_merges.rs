@@ -114,7 +114,7 @@ fn sound_dropped(least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
     };
     check(Box::new(model));
     println!("{done:?}");
-    let moved = [&done.noted, &done.marked, &done.outdated, &done.sunk];
+    let moved = [&done.noted, &done.marked, &done.outdated, &done.sunk, &done.early, &done.late];
     let read = [&done.left_out, &done.purged, &done.older_reads];
     for count in moved.iter().chain(&read) {
         assert!(count.load(Relaxed) >= least, "the model skips what it is to try");
@@ -178,4 +178,10 @@ fn a_range_delete_that_ends_where_older_runs_have_it_noted() {
 #[should_panic(expected = "broken: ")]
 fn runs_that_came_meanwhile_and_are_marked_as_dropped() {
     found_dropped(dropped::Fault::MarksAbove);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn range_deletes_that_drop_what_was_merged_meanwhile() {
+    found_dropped(dropped::Fault::DropsLate);
 }

@@ -12,6 +12,7 @@ use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{Change, Rules, Stretch, depth};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
+use crate::run::retain::Bottom;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -168,14 +169,28 @@ impl Guard {
 
     /// Bytes of replaced values, and of dropped ranges, that a merge of the guard would free.
     pub fn stale_bytes(&self, oldest_snapshot: u64) -> u64 {
-        let stale = |run: &Run| match &run.source {
-            Source::Table(table) if table.pinned_below <= oldest_snapshot => {
-                kept_share_of(run, table.stale_bytes)
-            }
-            _ => 0,
-        };
-        self.runs.iter().map(|run| stale(run) + run.dropped_bytes(oldest_snapshot)).sum()
+        let stale = |run: &Run| replaced_bytes(run, oldest_snapshot) + run.dropped_bytes(oldest_snapshot);
+        self.runs.iter().map(stale).sum()
     }
+}
+
+/// Bytes of replaced values that a merge of the run with all that is older would free, those in logs too.
+fn replaced_bytes(run: &Run, oldest_snapshot: u64) -> u64 {
+    match &run.source {
+        Source::Table(table) if table.pinned_below <= oldest_snapshot => {
+            kept_share_of(run, table.stale_bytes)
+        }
+        _ => 0,
+    }
+}
+
+/// Bytes that a merge writes for a run, without values that it copies.
+pub(super) fn written_of(run: &Run, bottom: Bottom, oldest_snapshot: u64) -> u64 {
+    let replaced = match bottom {
+        Bottom::Reached => (replaced_bytes(run, oldest_snapshot) as f64 / run.whole_per_byte()) as u64,
+        Bottom::Deeper => 0,
+    };
+    run.bytes().saturating_sub(run.dropped_inline_bytes(oldest_snapshot)).saturating_sub(replaced)
 }
 
 impl Levels {

@@ -7,7 +7,7 @@
 //! guards has about `FAN_OUT` guards below it. PebblesDB §3.2 chooses guards by the hash of keys, and
 //! leaves this to future work.
 
-use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
+use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within, written_of};
 use crate::lsm::busy::Busy;
 use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, Shape, depth, group_bit, rewrite_cost};
 use crate::run::retain::Bottom;
@@ -138,25 +138,36 @@ impl Guard {
         if rules.is_tuned { self.tally.runs().min(rules.runs_max) } else { rules.runs_max }
     }
 
+    /// True if a merge of all of its runs has room.
+    pub(super) fn has_room(&self, rules: &Rules) -> bool {
+        rules.has_room(&self.runs, |run| written_of(run, Bottom::Reached, rules.oldest_snapshot))
+    }
+
     /// The merge of all of its runs within the last level, or, on a full disk, of as many of the newest ones as
-    /// have room, if they are of similar length.
+    /// have room, if they are of similar length, or range deletes have dropped enough of them.
     fn merge_with_room(&self, rules: &Rules) -> Option<Piece> {
-        if rules.has_room(&self.runs, self.stale_bytes(rules.oldest_snapshot)) {
+        if self.has_room(rules) {
             return Some(self.merge(self.runs.len(), rules));
         }
+        let written = |run: &Run| written_of(run, Bottom::Deeper, rules.oldest_snapshot);
         let gains = |&count: &usize| {
             let (oldest, newer) = (&self.runs[count - 1], &self.runs[..count - 1]);
             // A long run is not rewritten for a short one.
-            let is_alike = oldest.bytes() <= newer.iter().map(Run::bytes).sum();
-            is_alike && full_runs(&self.runs[..count]) > 1 && rules.has_room(&self.runs[..count], 0)
+            let is_alike = || oldest.bytes() <= newer.iter().map(Run::bytes).sum();
+            let bytes: u64 = self.runs[..count].iter().map(Run::bytes).sum();
+            let dropped_bytes = bytes - self.runs[..count].iter().map(written).sum::<u64>();
+            (dropped_bytes as f64 >= GAIN_MIN * bytes as f64
+                || full_runs(&self.runs[..count]) > 1 && is_alike())
+                && rules.has_room(&self.runs[..count], written)
         };
-        Some(self.merge((2..self.runs.len()).rev().find(gains)?, rules))
+        Some(self.merge((1..self.runs.len()).rev().find(gains)?, rules))
     }
 
     /// Number of its runs, or, on a full disk, of as many of the oldest ones as have room: they may go down before
     /// the others.
     fn oldest_with_room(&self, rules: &Rules) -> Option<usize> {
-        let from = (0..self.runs.len()).find(|&from| rules.has_room(&self.runs[from..], 0))?;
+        let written = |run: &Run| written_of(run, Bottom::Deeper, rules.oldest_snapshot);
+        let from = (0..self.runs.len()).find(|&from| rules.has_room(&self.runs[from..], written))?;
         Some(self.runs.len() - from)
     }
 

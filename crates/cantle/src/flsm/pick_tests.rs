@@ -9,6 +9,7 @@ use crate::lsm::busy::Busy;
 use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{Apart, Cuts, Job, Logs, Move, Rules, Shape, group_bit};
 use crate::lsm::state::GroupRecord;
+use crate::run::dropped_ranges::{DroppedRange, DroppedRanges};
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
@@ -445,6 +446,27 @@ fn on_a_full_disk_the_guard_with_most_garbage_that_has_room_comes_first() {
 }
 
 #[test]
+fn on_a_full_disk_runs_are_rewritten_without_what_range_deletes_have_dropped() {
+    let picked = |room, dropped_bytes| {
+        let mut levels = levels("-[10,50,75]");
+        let guard = levels.levels[0][0].clone();
+        let mut runs = guard.runs.clone();
+        let span = Span { start: Some("a".into()), end: Some("b".into()) };
+        let range = DroppedRange { span, version: 1, batch: 0, bytes: dropped_bytes };
+        runs[1].dropped_ranges = DroppedRanges::new(vec![range]);
+        levels.levels[0][0] = Arc::new(guard.with_runs(runs));
+        let rules = Rules { disk_room: Some(room), runs_max: 3, ..RULES };
+        told(levels.pick_job(&KeyOrder::Bytewise, &rules, &Busy::default()))
+    };
+    let newest = "-..- [10,50] Deeper whole into [1]";
+    assert_eq!(picked(33, 30), newest, "30 bytes and an eighth are left");
+    assert_eq!(picked(32, 30), "nothing");
+    assert_eq!(picked(300, 30), "-..- [10,50,75] Reached whole into [1]");
+    assert_eq!(picked(100, 9), newest);
+    assert_eq!(picked(100, 8), "nothing", "less than a sixteenth of the guard");
+}
+
+#[test]
 fn on_a_full_disk_everything_is_sorted_guard_by_guard() {
     let sorted = |room, upto, text: &str| {
         let rules = Rules { disk_room: room, ..RULES };
@@ -456,11 +478,14 @@ fn on_a_full_disk_everything_is_sorted_guard_by_guard() {
     let above = "-[9,9] g[1]\n -[9] c[9] g[8] k[9]";
     assert_eq!(all(None, above).lines().count(), 2, "all below a guard at once");
     assert_eq!(all(Some(200), above), "-..g [9,9] Deeper at c into [3, 4]");
-    assert_eq!(all(Some(10), above), "-..g [9] Deeper at c into [3, 4]", "the oldest that has room");
+    assert_eq!(all(Some(10), above), "g..- [1] Deeper at k into [5, 6]", "what has room first");
+    let long = "-[9,9] g[]\n -[9] c[9] g[8] k[9]";
+    assert_eq!(all(Some(10), long), "-..g [9] Deeper at c into [3, 4]", "the oldest that has room");
     assert_eq!(all(Some(0), above), "-..g [9] Deeper at c into [3, 4]", "it tries");
     let last = "-[] g[]\n -[9] c[9,8] g[8] k[9,9]";
     assert_eq!(all(Some(200), last), "c..g [9,8] Reached whole into [4]");
     assert_eq!(all(Some(0), last), "c..g [9,8] Reached whole into [4]", "it tries");
+    assert_eq!(all(Some(100), "-[90,9] m[9,9]"), "m..- [9,9] Reached whole into [2]", "what has room first");
     assert_eq!(all(Some(150), "-[60,60,90]"), "-..- [60,60] Deeper whole into [1]", "the newest first");
     assert_eq!(all(Some(200), "-[] g[]\n -[9] c[9] g[8] k[9]"), "nothing");
     assert_eq!(sorted(Some(200), 0, last), "nothing", "all of that is newer");

@@ -118,7 +118,10 @@ impl Shape for Levels {
         let is_old = |guard: &Arc<Guard>| guard.runs.iter().any(|run| run.file().id < upto);
         if rules.disk_room.is_some() {
             let mut guards = self.levels.iter().flatten();
-            let guard = guards.find(|guard| is_unsorted(guard) && is_old(guard))?;
+            let is_next = |guard: &&Arc<Guard>| is_unsorted(guard) && is_old(guard);
+            // One that has room comes first: it leaves more.
+            let has_room = |guard: &&Arc<Guard>| is_next(guard) && guard.has_room(rules);
+            let guard = guards.clone().find(has_room).or_else(|| guards.find(is_next))?;
             return self.sort_with_room(order, rules, guard, busy);
         }
         let is_unsorted = |top: &&Arc<Guard>| {

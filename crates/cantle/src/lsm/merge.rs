@@ -84,6 +84,13 @@ impl<S: Shape> Lsm<S> {
         self.index_all_sealed()?;
         let newest = self.substrate.files.peek_id();
         let is_left = |log: &Run| log.file().id < newest;
+        // The changes of groups that are due and move no data.
+        let rearrange = |view: &View<S>, busy: &Busy| {
+            self.pick(view, busy).filter(|planned| planned.job.pieces.is_empty())
+        };
+        if self.disk_room().is_some() && self.drop_early()? {
+            self.run_next(rearrange, Trigger::Asked)?;
+        }
         // A full disk has not room for all of them at once.
         while self.ripe_logs(&self.view()).iter().any(is_left)
             && self.with_freed(|| self.merge_logs(Trigger::Asked))?
@@ -92,10 +99,6 @@ impl<S: Shape> Lsm<S> {
         let levels = self.view().shape.groups().map(|group| group.level).max().unwrap_or(1);
         let rounds = if self.disk_room().is_some() { levels } else { 1 };
         (0..rounds).try_for_each(|_| self.sort_tables(bounds))?;
-        // The changes of groups that are due and move no data.
-        let rearrange = |view: &View<S>, busy: &Busy| {
-            self.pick(view, busy).filter(|planned| planned.job.pieces.is_empty())
-        };
         let mut groups = self.rotation.view.load().shape.groups().count();
         while groups > 0 && self.run_next(rearrange, Trigger::Asked)? {
             groups -= 1;
@@ -269,7 +272,12 @@ impl<S: Shape> Lsm<S> {
 
     /// Puts the output in the place of the inputs. The lock of the claims keeps other changes of the
     /// shape out.
-    fn install(&self, _: &mut Busy, planned: &Planned, written: &mut Written<'_, S>) -> Result<bool> {
+    pub(super) fn install(
+        &self,
+        _: &mut Busy,
+        planned: &Planned,
+        written: &mut Written<'_, S>,
+    ) -> Result<bool> {
         let (order, Planned { logs, job }) = (&self.env.order, planned);
         let view = self.rotation.view.load_full();
         if self.rotation.changes.lock().retired {
@@ -289,6 +297,9 @@ impl<S: Shape> Lsm<S> {
             debug_assert!(false, "{fault}");
             tracing::error!(fault, keyspace = self.env.keyspace, "a change of files was refused");
             self.counters.edits_refused.add(1);
+            return Ok(false);
+        }
+        if logs.is_empty() && change.removed.is_empty() && change.added.is_empty() {
             return Ok(false);
         }
         let void = self.jobs.void_logs.peek().map(|void| void.lock().clone()).unwrap_or_default();

@@ -43,6 +43,7 @@ pub mod areas;
 pub mod busy;
 #[cfg(test)]
 mod busy_tests;
+mod dropped_early;
 mod dropped_ranges;
 mod flush;
 mod full_disk;

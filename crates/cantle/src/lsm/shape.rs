@@ -184,12 +184,12 @@ impl Rules {
         self.rest_part().max(self.sparse_least)
     }
 
-    /// True if a merge of these runs may write what it has to, less what it drops. Always while space is no matter.
-    pub fn has_room(&self, runs: &[Run], dropped_bytes: u64) -> bool {
+    /// True if a merge of these runs may write what it has to: `written` bytes of each, and the values that it copies.
+    /// Always while space is no matter.
+    pub fn has_room(&self, runs: &[Run], written: impl Fn(&Run) -> u64) -> bool {
         self.disk_room.is_none_or(|room| {
-            let copied = |run: &Run| run.bytes() + run.copied_bytes(self.sparse_part());
-            let bytes = runs.iter().map(copied).sum::<u64>();
-            with_overhead(bytes.saturating_sub(dropped_bytes)) <= room
+            let bytes = |run: &Run| written(run) + run.copied_bytes(self.sparse_part());
+            with_overhead(runs.iter().map(bytes).sum()) <= room
         })
     }
 }

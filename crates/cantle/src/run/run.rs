@@ -248,10 +248,14 @@ impl Run {
     /// Estimated bytes in dropped ranges that no snapshot from this version on sees, with the values that they
     /// refer to.
     pub fn dropped_bytes(&self, oldest_snapshot: u64) -> u64 {
+        (self.dropped_inline_bytes(oldest_snapshot) as f64 * self.whole_per_byte()) as u64
+    }
+
+    /// The part of them that is in the run's own file.
+    pub fn dropped_inline_bytes(&self, oldest_snapshot: u64) -> u64 {
         let ranges = self.dropped_ranges.iter().flat_map(|ranges| ranges.list());
         let bytes = ranges.filter(|range| range.version <= oldest_snapshot).map(|range| range.bytes);
-        let own = bytes.fold(0, u64::saturating_add).min(self.bytes());
-        (own as f64 * self.whole_per_byte()) as u64
+        bytes.fold(0, u64::saturating_add).min(self.bytes())
     }
 
     /// True if a read at `at` must search the file for keys of the span.

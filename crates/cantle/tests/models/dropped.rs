@@ -3,8 +3,9 @@
 //! have entries and range deletes of many versions; snapshots come and go.
 //!
 //! The lists of dropped ranges are those of the library's own file `run/dropped_ranges.rs`. The steps of
-//! `lsm/dropped_ranges.rs` (`Lsm::narrow`), `flsm/dropped.rs` (`drop_covered`, `purge`) and `run/merged.rs`
-//! are small doubles.
+//! `lsm/dropped_ranges.rs` (`Lsm::narrow`), `lsm/dropped_early.rs`, `flsm/dropped.rs` (`drop_covered`, `purge`) and
+//! `run/merged.rs` are small doubles. The runs of the guard of level 1 are also what a full disk reads range deletes
+//! from that it drops early.
 //!
 //! Property: at each version that a snapshot holds, and at the newest one, each key has the value that the
 //! writes up to that version gave it, after each step.
@@ -36,6 +37,8 @@ pub enum Fault {
     EndsTheDelete,
     /// Runs that came into the merged guard meanwhile are marked, too.
     MarksAbove,
+    /// Runs that range deletes cover are dropped early, though these may have been merged meanwhile.
+    DropsLate,
 }
 
 /// Numbers of what the model has tried.
@@ -54,6 +57,9 @@ pub struct Done {
     pub purged: AtomicUsize,
     /// Reads of a snapshot that found an entry within a dropped range.
     pub older_reads: AtomicUsize,
+    /// Range deletes that were dropped before a merge, and those whose runs were merged meanwhile.
+    pub early: AtomicUsize,
+    pub late: AtomicUsize,
 }
 
 const KEYS: usize = 4;
@@ -341,6 +347,34 @@ impl Store {
         drop(claimed);
     }
 
+    /// `Lsm::covered` and `Lsm::publish_covered`: without a claim.
+    fn drop_early(&self) {
+        let start = self.state().guards.clone();
+        let runs = start[0].clone();
+        let keep = self.state().snapshots.clone();
+        let mut output = Run { keys: 0..KEYS, ..Run::default() };
+        for key in 0..KEYS {
+            let mut versions: Versions = runs.iter().flat_map(|run| run.deletes[key].clone()).collect();
+            versions.sort_by(|a, b| b.cmp(a));
+            output.deletes[key] = carried(&versions, &keep);
+        }
+        let files: Vec<u64> = runs.iter().map(|run| run.file).collect();
+        let planned = Planned { taken: Vec::new(), into: vec![1, 2], runs, is_bottom: false, start };
+        let narrowed = self.narrow(&planned, &output, &keep);
+        yield_now();
+        let busy = self.claims.lock();
+        let mut state = self.state();
+        let are_there = files.iter().all(|file| state.guards[0].iter().any(|run| run.file == *file));
+        if are_there || self.fault == Fault::DropsLate {
+            let marks = Run { deletes: output.deletes, ..Run::default() };
+            self.publish(&mut state, &planned, &marks, &narrowed);
+            state.check(&self.done);
+        }
+        let count = if are_there { &self.done.early } else { &self.done.late };
+        count.fetch_add(usize::from(!files.is_empty()), Relaxed);
+        drop((state, busy));
+    }
+
     /// The entries that are kept, and the range deletes that are carried on.
     fn merged(&self, planned: &Planned, keep: &[u64]) -> Run {
         let mut output = Run { keys: 0..KEYS, ..Run::default() };
@@ -351,12 +385,14 @@ impl Store {
             leaves_out && run.is_dropped_at(key, u64::MAX)
         };
         for key in 0..KEYS {
-            let taken = || runs.iter().filter(|run| !is_left_out(run, key));
+            // Entries that a snapshot needs are merged as if nothing had dropped them.
+            let plain = |run: &Run| Run { dropped: None, dropped_ranges: None, ..run.clone() };
+            let taken: Vec<Run> = runs.iter().filter(|run| !is_left_out(run, key)).map(plain).collect();
             let left_out = runs.iter().filter(|run| is_left_out(run, key) && !run.puts[key].is_empty());
             self.done.left_out.fetch_add(left_out.count(), Relaxed);
             // An entry of an older snapshot stays deleted for newer ones.
             for at in std::iter::once(u64::MAX).chain(keep.iter().rev().copied()) {
-                match find(taken(), key, at) {
+                match find(&taken, key, at) {
                     Some(Found::Put(version)) => output.puts[key].push(version),
                     Some(Found::Deleted(version)) => output.deletes[key].push(version),
                     None => {}
@@ -430,6 +466,23 @@ impl Store {
             assert!(left.is_some(), "broken: runs of guard {guard} are gone");
             state.guards[guard].truncate(left.unwrap_or(0));
         }
+        self.publish(&mut state, planned, output, narrowed);
+        for &guard in &planned.into {
+            let (keys, file) = (keys_of(guard), state.new_file());
+            let part = |all: &[Versions; KEYS]| {
+                std::array::from_fn(|key| if keys.contains(&key) { all[key].clone() } else { Vec::new() })
+            };
+            let (puts, deletes) = (part(&output.puts), part(&output.deletes));
+            let run = Run { file, keys, puts, deletes, ..Run::default() };
+            if run.puts.iter().chain(&run.deletes).any(|versions| !versions.is_empty()) {
+                state.guards[guard].insert(0, run);
+            }
+        }
+        state.check(&self.done);
+    }
+
+    /// `Changing::drop_covered`: marks what the range deletes cover.
+    fn publish(&self, state: &mut State, planned: &Planned, output: &Run, narrowed: &[Narrowed]) {
         let into = planned.into.iter().map(|&guard| level_of(guard)).min();
         let level = if self.fault == Fault::MarksAbove { into.map(|level| level - 1) } else { into };
         let mut installed = 0;
@@ -448,18 +501,6 @@ impl Store {
             }
         }
         self.done.outdated.fetch_add(narrowed.len().saturating_sub(installed), Relaxed);
-        for &guard in &planned.into {
-            let (keys, file) = (keys_of(guard), state.new_file());
-            let part = |all: &[Versions; KEYS]| {
-                std::array::from_fn(|key| if keys.contains(&key) { all[key].clone() } else { Vec::new() })
-            };
-            let (puts, deletes) = (part(&output.puts), part(&output.deletes));
-            let run = Run { file, keys, puts, deletes, ..Run::default() };
-            if run.puts.iter().chain(&run.deletes).any(|versions| !versions.is_empty()) {
-                state.guards[guard].insert(0, run);
-            }
-        }
-        state.check(&self.done);
     }
 
     /// Marks an older run as a whole, or notes its dropped ranges.
@@ -592,6 +633,7 @@ pub fn everything(fault: Fault, done: &std::sync::Arc<Done>) {
         run(|store| [1, 2].into_iter().for_each(|guard| store.sink(guard))),
         run(|store| [4, 3, 2, 1].into_iter().for_each(|guard| store.purge(guard))),
         run(snapshots),
+        run(|store| (0..3).for_each(|_| store.drop_early())),
     ];
     for thread in threads {
         if let Err(panic) = thread.join() {

@@ -46,10 +46,12 @@ fn own_data(visit: &Visit, seed: u64, durability: cantle::Durability) -> u64 {
     let options = setup(visit.layout, seed, durability).options(Arc::new(cantle::vfs::StdVfs));
     let db = options.open(dir.path().join("store")).unwrap();
     assert!(has_layout(&db, visit.layout), "the store has another layout");
-    let (cut_short, loaded) = a_disk_that_fills_up(&db, seed, || mounted.resize(64 * MIB).unwrap());
-    visit.count("rebalances while it filled up", loaded.rebalances);
-    visit.count("splits while it filled up", loaded.splits);
-    let cut_short = cut_short.rebalances + cut_short.splits;
+    let filled = a_disk_that_fills_up(&db, seed, || mounted.resize(64 * MIB).unwrap());
+    visit.count("rebalances while it filled up", filled.loaded.rebalances);
+    visit.count("splits while it filled up", filled.loaded.splits);
+    visit.count("compactions that found room", filled.compacted);
+    visit.count("file systems that took puts again before they grew", filled.took_puts.into());
+    let cut_short = filled.cut_short.rebalances + filled.cut_short.splits;
     visit.count("rebalances and splits under way when it was full", cut_short);
     db.close().unwrap();
     drop(db);

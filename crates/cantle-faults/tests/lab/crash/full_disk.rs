@@ -28,6 +28,7 @@ fn seeds() -> std::ops::Range<u64> {
 fn a_full_disk_in_memory_fails_puts_and_heals() {
     let sizes = [8u64 << 20, 12 << 20];
     for layout in layouts() {
+        let (mut stores, mut took_puts, mut compacted) = (0, 0, 0);
         for (seed, durability) in seeds().flat_map(|seed| DURABILITIES.map(|durability| (seed, durability))) {
             for capacity_bytes in sizes {
                 println!("{layout}, seed {seed}, {durability:?}, {capacity_bytes} bytes");
@@ -35,11 +36,16 @@ fn a_full_disk_in_memory_fails_puts_and_heals() {
                 memory.set_capacity_bytes(Some(capacity_bytes));
                 let setup = setup(layout, seed, durability);
                 let db = setup.open(Arc::new(memory.clone())).unwrap();
-                a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
+                let filled = a_disk_that_fills_up(&db, seed, || memory.set_capacity_bytes(None));
+                (stores, compacted) = (stores + 1, compacted + filled.compacted);
+                took_puts += u64::from(filled.took_puts);
                 drop(db);
                 assert!(setup.open(Arc::new(memory.kill())).unwrap().verify().unwrap().is_ok());
             }
         }
+        println!(
+            "{layout}: {took_puts} of {stores} took puts after deletes, {compacted} compactions found room"
+        );
     }
 }
 
