@@ -77,3 +77,43 @@ fn nobody_waits_for_what_an_open_snapshot_sees() {
         assert!(with_one <= overload(&db) && overload(&db) > 0.0);
     });
 }
+
+/// The new values hide all of the old ones, and take a thousandth of their space.
+fn shrink(db: &Db) {
+    scattered(200).for_each(|number| db.put(key(number), value(number, 20)).unwrap());
+}
+
+/// The index of a log tells what it hides, and a kill left it without one. Flushed tables tell it, too.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "maintenance of another thread is waited for")]
+fn garbage_that_short_pairs_make_is_freed_after_a_kill_too() {
+    for is_killed in [false, true] {
+        let mut disk = MemVfs::without_history();
+        let mut db = open(&disk);
+        scattered(200).for_each(|number| db.put(key(number), value(number, 10_000)).unwrap());
+        lsm_of(&db).settle_for_test().unwrap();
+        let data_bytes = |db: &Db| {
+            let stats = &db.stats().keyspaces[0];
+            stats.log_bytes + stats.table_bytes + stats.unclaimed_bytes
+        };
+        assert!(data_bytes(&db) > 2_000_000);
+        if is_killed {
+            shrink(&db);
+            disk = disk.kill();
+            db = open(&disk);
+        } else {
+            lsm_of(&db).without_merges_for_test(|| {
+                shrink(&db);
+                lsm_of(&db).seal_for_test().unwrap();
+            });
+        }
+        for _ in 0..3000 {
+            if data_bytes(&db) < 500_000 {
+                break;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(data_bytes(&db) < 500_000, "{is_killed}: {:?}", db.stats());
+        assert_eq!(all(db.range(..)).len(), 200);
+    }
+}

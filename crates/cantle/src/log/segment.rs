@@ -174,6 +174,17 @@ impl Segment {
         self.uncounted_from.load(Relaxed)
     }
 
+    /// True if its operations may not be counted: it was not loaded yet after its writer was killed, or an index is
+    /// to tell what it hides.
+    pub fn is_uncounted(&self) -> bool {
+        self.uncounted_from() > 0 || (self.open_ended && self.loaded().is_none())
+    }
+
+    /// Everything is to be counted later.
+    pub fn count_later(&self) {
+        self.uncounted_from.store(HEADER_BYTES, Relaxed);
+    }
+
     /// Marks the count of replaced operations as complete.
     pub fn end_count(&self) {
         self.uncounted_from.store(0, Relaxed);

@@ -55,7 +55,7 @@ impl<S: Shape> Lsm<S> {
         self.publish_covered(outcome, &level0)
     }
 
-    /// What the range deletes of these runs cover of the tables.
+    /// The parts of the tables that range deletes of these runs cover.
     pub fn covered(&self, view: &View<S>, level0: &[Run]) -> Result<Outcome> {
         let substrate = &self.substrate;
         substrate.journal.wait_durable().map_err(|error| substrate.sync_failed(error))?;

@@ -11,6 +11,7 @@ use crate::log::read::ahead::Reads;
 use crate::log::read::cursor::IndexedCursor;
 use crate::log::read::pass::LogWalk;
 use crate::log::segment::Segment;
+use crate::maintenance::Class;
 use crate::run::env::RunEnv;
 use crate::run::run::{Run, Source};
 use crate::run::stack::StackSizes;
@@ -29,6 +30,8 @@ const STEP_KEYS: u64 = 256;
 const HIDDEN_FACTOR: u64 = 4;
 /// Number of keys of a log that are looked up at most.
 const LOOKUPS_MAX: u64 = 4096;
+/// Ticks between two logs of an earlier opening that are counted: about a third of a second.
+const COUNT_TICKS: u64 = 16;
 
 /// The keys of an output since the last one that was looked up.
 pub(super) struct Sample {
@@ -71,36 +74,67 @@ impl<S: Shape> Lsm<S> {
     /// Counts what the entries of a log hide, as its garbage, if that may be much more than their own length.
     /// Other pairs hide about as many bytes as they have, and the length of level 0 is bounded.
     pub(super) fn count_hidden(&self, log: &Arc<Segment>) -> Result<()> {
+        log.end_count();
         canary!(HIDDEN_UNCOUNTED => return Ok(()));
         let (env, view) = (&self.env, self.rotation.view.load_full());
         let sizes = view.sizes();
         let parts = log.parts(env)?;
-        let entries: u64 = parts.indexed.iter().map(|part| part.entries).sum();
+        let in_memory = parts.memory.as_ref().map_or(0, |memory| memory.len() as u64);
+        let entries = in_memory + parts.indexed.iter().map(|part| part.entries).sum::<u64>();
         if !may_hide_more(entries, &sizes, log.len()) {
             return Ok(());
         }
         let step = (STEP_BYTES / sizes.usual_bytes().max(1)).clamp(1, STEP_KEYS).max(entries / LOOKUPS_MAX);
         let above = view.level0.iter().position(|run| run.is_of(log)).map_or(0, |place| place + 1);
+        let (mut keys, mut hidden_bytes) = (0u64, 0u64);
+        let mut add = |key: &[u8]| {
+            keys += 1;
+            if keys.is_multiple_of(step) {
+                let runs = view.level0[above..].iter().chain(view.shape.runs_at(&env.order, key));
+                hidden_bytes = step.saturating_mul(found_bytes(env, runs, key)).saturating_add(hidden_bytes);
+            }
+        };
+        if let Some(memory) = &parts.memory {
+            memory.for_each(|key, _| add(key));
+        }
         let (env_of_log, segment) = (env.log.clone(), log.clone());
         let walk =
             LogWalk { env: env_of_log, segment, parts: parts.clone(), once: None, reads: Reads::default() };
-        let (walk, mut keys, mut hidden_bytes) = (Arc::new(walk), 0, 0u64);
+        let walk = Arc::new(walk);
         for (number, _) in parts.indexed.iter().enumerate().filter(|(_, part)| part.root.len > 0) {
             let mut cursor = IndexedCursor::of_places(walk.clone(), number);
             cursor.seek_to_first()?;
             while let Some(entry) = cursor.entry() {
-                keys += 1;
-                if keys % step == 0 {
-                    let runs = view.level0[above..].iter().chain(view.shape.runs_at(&env.order, entry.key));
-                    hidden_bytes =
-                        step.saturating_mul(found_bytes(env, runs, entry.key)).saturating_add(hidden_bytes);
-                }
+                add(entry.key);
                 cursor.next()?;
             }
         }
         // Not added: two threads may index the same log.
         log.garbage_bytes.store(hidden_bytes, Relaxed);
         Ok(())
+    }
+
+    /// Counts it for a log of an earlier opening that was killed before the log had its index. Only if there is much
+    /// that it may hide: it is loaded.
+    pub(super) fn count_left(&self, view: &View<S>, sizes: &StackSizes) {
+        let is_time = self.jobs.ticks.load(Relaxed).is_multiple_of(COUNT_TICKS);
+        if !is_time || sizes.live_bytes() < self.level0_limit(0) {
+            return;
+        }
+        let ripe = self.ripe_logs(view);
+        let Some(log) = ripe.iter().filter_map(Run::log).find(|log| log.is_uncounted()).cloned() else {
+            return;
+        };
+        let this = self.this.clone();
+        log.end_count();
+        self.substrate.pool.submit(Class::Seal, move || {
+            let Some(lsm) = this.upgrade() else { return };
+            if let Some(_work) = lsm.substrate.begin_work()
+                && let Err(error) = lsm.count_hidden(&log)
+            {
+                tracing::debug!(%error, "cannot estimate what a log hides");
+            }
+        });
     }
 }
 

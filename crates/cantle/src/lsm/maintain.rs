@@ -53,6 +53,14 @@ const IDLE_TICKS: u64 = 100;
 /// Bytes per second that a merge is assumed to read before one was measured.
 const SPEED_GUESS: u64 = 100_000_000;
 
+/// Bytes that a run of level 0 hides, as far as they were counted.
+fn hidden_bytes(run: &Run) -> u64 {
+    match &run.source {
+        Source::Log(log) => log.garbage_bytes.load(Relaxed),
+        Source::Table(table) => table.stale_bytes,
+    }
+}
+
 impl<S: Shape> Lsm<S> {
     /// Bytes of level 0 from which on it is merged.
     pub(super) fn level0_limit(&self, live_bytes: u64) -> u64 {
@@ -83,7 +91,7 @@ impl<S: Shape> Lsm<S> {
         // Tables are compressed already.
         let is_to_be_compressed = ripe.iter().any(|run| run.log().is_some()) && self.is_to_be_compressed();
         let is_left = is_to_be_compressed || (!ripe.is_empty() && self.owes_level0(view));
-        let hidden_bytes = ripe.iter().filter_map(Run::log).map(|log| log.garbage_bytes.load(Relaxed)).sum();
+        let hidden_bytes = ripe.iter().map(hidden_bytes).sum();
         // Merges further down free what they hide.
         let is_for_space = self.substrate.reserve.is_full() && ripe.iter().any(hides);
         bytes.max(hidden_bytes) >= self.level0_limit(live_bytes)
@@ -126,6 +134,7 @@ impl<S: Shape> Lsm<S> {
                 self.rotation.seal_active();
             }
             self.free_full_disk(&view);
+            self.count_left(&view, &sizes);
             if ticks >= self.jobs.pause.load(Relaxed) && self.is_merge_due(&view) == Some(true) {
                 self.submit_merge();
             }

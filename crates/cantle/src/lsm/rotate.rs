@@ -84,7 +84,10 @@ impl<S: Shape> Lsm<S> {
             self.env.order.check()?;
             self.substrate.manifest.append(&[manifest::Edit::Layout { keyspace: self.env.keyspace, payload }])
         };
-        self.substrate.create_shared_log(&self.env, publish)
+        let log = self.substrate.create_shared_log(&self.env, publish)?;
+        // Its index tells what it hides.
+        log.segment.count_later();
+        Ok(log)
     }
 
     fn fill(&self, generation: &LogGeneration) -> Fill {
