@@ -6,6 +6,7 @@ use crate::lsm::shape::Shape;
 use crate::lsm::space::HELD_BYTES_MIN;
 use crate::vfs::MemVfs;
 use crate::{Db, KeyspaceOptions};
+use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
 
@@ -116,4 +117,27 @@ fn garbage_that_short_pairs_make_is_freed_after_a_kill_too() {
         assert!(data_bytes(&db) < 500_000, "{is_killed}: {:?}", db.stats());
         assert_eq!(all(db.range(..)).len(), 200);
     }
+}
+
+/// Guards share what a table hides by the lengths of their parts, and deletes have short ones: so they get tables of
+/// their own if they hide much.
+#[test]
+fn deletes_of_long_pairs_in_several_guards_are_in_several_tables() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        scattered(600).for_each(|number| db.put(key(number), value(number, 10_000)).unwrap());
+        lsm.settle_for_test().unwrap();
+        let before: HashSet<u64> = lsm.view().tables().map(|run| run.file().id).collect();
+        let guards = lsm.view().shape.guards().count();
+        assert!(guards > 2, "{guards}");
+        scattered(600).for_each(|number| db.delete(key(number)).unwrap());
+        lsm.merge_logs_for_test().unwrap();
+        let view = lsm.view();
+        let tables = view.tables().map(|run| run.file().id).filter(|id| !before.contains(id));
+        let tables: HashSet<u64> = tables.collect();
+        assert!(tables.len() >= guards, "{} tables for {guards} guards", tables.len());
+        assert!(view.shape.guards().all(|guard| 2 * guard.stale_bytes(u64::MAX) > guard.bytes()));
+    });
 }

@@ -26,8 +26,8 @@ use crate::types::order::KeyOrder;
 /// Bytes and entries of an output for each key that is looked up.
 const STEP_BYTES: u64 = 64 << 10;
 const STEP_KEYS: u64 = 256;
-/// The bytes that a log hides are estimated if they may be more than this many times its length.
-const HIDDEN_FACTOR: u64 = 4;
+/// A run hides much if it hides more than this many times its length.
+pub(super) const HIDDEN_FACTOR: u64 = 4;
 /// Number of keys of a log that are looked up at most.
 const LOOKUPS_MAX: u64 = 4096;
 /// Ticks between two logs of an earlier opening that are counted: about a third of a second.

@@ -1,7 +1,7 @@
 //! The output of one piece of a merge.
 
 use super::hashed::Met;
-use super::hidden::Sample;
+use super::hidden::{HIDDEN_FACTOR, Sample};
 use super::keyspace::Lsm;
 use super::merge::{Trigger, Written};
 use super::middle::Middle;
@@ -151,7 +151,7 @@ impl<S: Shape> Lsm<S> {
             writing.write_bare(bare..group, grant)?;
             let mut fragment = Fragment { from: group, parts: Vec::new() };
             let mut output = writing.begin(group..group + 1, target_bytes, grant);
-            let mut next = Some(first);
+            let (mut next, mut hidden_bytes) = (Some(first), 0u64);
             while let Some(first) = next.take() {
                 let before = output.written_bytes();
                 let (mut kept, mut middle) = (Some(first), has_middles.then(Middle::new));
@@ -161,7 +161,9 @@ impl<S: Shape> Lsm<S> {
                         middle.pass(&env.order, &versions[0].key, bytes);
                     }
                     if piece.bottom == Bottom::Deeper && sample.takes(&versions) {
-                        output.note_hidden(sample.hidden(env, view, piece, &versions[0].key));
+                        let hidden = sample.hidden(env, view, piece, &versions[0].key);
+                        output.note_hidden(hidden);
+                        hidden_bytes = hidden_bytes.saturating_add(hidden);
                     }
                     output.add(versions.iter().map(KeptEntry::content))?;
                     kept = entries.next(group)?;
@@ -170,7 +172,10 @@ impl<S: Shape> Lsm<S> {
                 halves.extend(half.map(|half| (group, half)));
                 fragment.parts.push(Some(output.written_bytes().saturating_sub(before)));
                 group += 1;
-                if output.written_bytes() >= fragment_bytes {
+                // Groups share what a table hides by the lengths of their parts: deletes have short ones, and hide most.
+                let hides_more = hidden_bytes / HIDDEN_FACTOR >= output.written_bytes();
+                if output.written_bytes() >= fragment_bytes || (hides_more && hidden_bytes >= fragment_bytes)
+                {
                     break;
                 }
                 // Too short for a table: it goes on with the next group that has entries.
