@@ -158,7 +158,7 @@ pub fn a_disk_that_fills_up(db: &Db, seed: u64, more_space: impl FnOnce()) -> Fi
     }
     filled.cut_short = filled.cut_short.plus(under_way(db));
     check(db, &values);
-    // All data are live, so a compaction can free nothing, but it can sort all of them.
+    // All data are live, so a compaction can free nothing; it can sort them if it has room.
     let sorted = if_possible(db, "compaction of a full disk", || db.compact_range(..));
     filled.compacted += u64::from(sorted);
     check(db, &values);

@@ -36,9 +36,11 @@ mod models;
 #[path = "models/small_vfs.rs"]
 mod vfs;
 
+#[path = "models/loom_mutex.rs"]
+mod loom_mutex;
 /// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
-    pub use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    pub use loom::sync::{RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::Arc;
 
     pub mod atomic {
@@ -76,18 +78,7 @@ mod sync {
         pub use loom::thread::{JoinHandle, spawn};
     }
 
-    #[derive(Debug, Default)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
+    pub use crate::loom_mutex::Mutex;
 
     #[derive(Debug)]
     pub struct RwLock<T>(loom::sync::RwLock<T>);

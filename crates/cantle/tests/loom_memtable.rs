@@ -51,9 +51,11 @@ mod log {
     }
 }
 
+#[path = "models/loom_mutex.rs"]
+mod loom_mutex;
 /// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
-    pub use loom::sync::{Arc, MutexGuard};
+    pub use loom::sync::Arc;
 
     pub mod random {
         /// The same as the library's.
@@ -171,18 +173,7 @@ mod sync {
         }
     }
 
-    #[derive(Debug, Default)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
+    pub use crate::loom_mutex::Mutex;
 }
 
 use std::sync::Arc;

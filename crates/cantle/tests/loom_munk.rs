@@ -59,9 +59,10 @@ mod mvcc {
     pub use commit::CommitCell;
 }
 
+#[path = "models/loom_mutex.rs"]
+mod loom_mutex;
 /// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
-    pub use loom::sync::MutexGuard;
     pub use std::sync::Arc;
 
     /// Loom goes back only to the last access of a location before a store. If the writer reads the
@@ -116,18 +117,7 @@ mod sync {
         pub use loom::thread::{JoinHandle, spawn};
     }
 
-    #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
+    pub use crate::loom_mutex::Mutex;
 
     /// Replaces with `Release` and loads with `Acquire`. One thread stores at a time.
     pub struct ArcSwap<T> {

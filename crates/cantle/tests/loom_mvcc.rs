@@ -34,10 +34,11 @@ mod unjournaled;
 #[path = "models/unjournaled.rs"]
 mod unjournaled_model;
 
+#[path = "models/loom_mutex.rs"]
+mod loom_mutex;
 /// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
     pub use loom::hint;
-    pub use loom::sync::MutexGuard;
     pub use std::sync::Arc;
 
     /// Loom goes back only to the last access of a location before a store. If a writer reads the
@@ -135,18 +136,7 @@ mod sync {
         }
     }
 
-    #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
+    pub use crate::loom_mutex::Mutex;
 
     /// Replaces with `Release` and loads with `Acquire`. Like the original it may return a stale
     /// value to a thread that is not synchronised with the store. One thread stores at a time.

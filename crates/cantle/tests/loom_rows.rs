@@ -25,9 +25,11 @@ mod rows {
     pub(crate) use rows::{RowCache, Rows};
 }
 
+#[path = "models/loom_mutex.rs"]
+mod loom_mutex;
 /// Loom's version of the items of `cantle::sync` that the modules under test use.
 mod sync {
-    pub use loom::sync::{Arc, MutexGuard, atomic};
+    pub use loom::sync::{Arc, atomic};
 
     pub mod thread {
         pub use loom::thread::spawn;
@@ -46,18 +48,7 @@ mod sync {
         }
     }
 
-    #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
+    pub use crate::loom_mutex::Mutex;
 }
 
 use models::{Fault, Lending, a_put_and_gets, a_row_is_lent};

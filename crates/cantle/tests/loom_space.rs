@@ -13,22 +13,13 @@ mod types {
         pub type Result<T> = std::result::Result<T, ()>;
     }
 }
+#[path = "models/loom_mutex.rs"]
+mod loom_mutex;
 /// Loom's version of the items of `cantle::sync` that the module under test uses.
 mod sync {
-    pub use loom::sync::{Arc, MutexGuard, atomic};
+    pub use loom::sync::{Arc, atomic};
 
-    #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
-    }
+    pub use crate::loom_mutex::Mutex;
 }
 
 use loom::sync::Arc;

@@ -8,7 +8,6 @@
 //! that the range deletes were read from are in level 0, so is everything newer than these, and nothing in a
 //! table is. They stay, with their range deletes: a table that a running merge adds is hidden by them as before.
 
-use super::full_disk::has_deletes;
 use super::keyspace::Lsm;
 use super::merge::{Planned, Written};
 use super::shape::{Cuts, Job, Outcome, Piece, Shape};
@@ -38,7 +37,7 @@ fn above<S: Shape>(view: &View<S>) -> Piece {
 
 fn has_range_deletes(run: &Run) -> bool {
     match &run.source {
-        Source::Log(log) => has_deletes(log),
+        Source::Log(log) => log.loaded().is_some_and(|parts| parts.range_deletes() > 0),
         Source::Table(table) => table.has_deleted,
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The store keeps a reserve for that (`substrate::reserve`). While space is short, merges
 //! that free most, of those that have room, come first ([`Rules::disk_room`](super::shape::Rules::disk_room)); a
-//! group that is too long for one merge goes down in several. Obsolete files go with the next checkpoint, and a
+//! group that is too long for one merge goes down in several. Range deletes take effect on tables before any merge
+//! ([`dropped_early`](super::dropped_early)). Obsolete files go with the next checkpoint, and a
 //! generation with deletes is sealed once nobody writes: only its index tells what they hide. Long values are
 //! copied from the sparsest logs first, as no space is free before a log is empty.
 
@@ -41,7 +42,7 @@ fn written_bytes(sizes: &StackSizes, copied_bytes: u64, bottom: Bottom) -> u64 {
 }
 
 /// True if a log has deletes, as far as its operations are known.
-pub(super) fn has_deletes(log: &Segment) -> bool {
+fn has_deletes(log: &Segment) -> bool {
     let Some(parts) = log.loaded() else { return false };
     let in_memory = parts.memory.as_ref().map_or(0, |memory| memory.len() as u64);
     let indexed = parts.indexed.first().map_or(0, |newest| newest.operations);

@@ -74,11 +74,12 @@ impl<S: Shape> Lsm<S> {
     /// Counts what the entries of a log hide, as its garbage, if that may be much more than their own length.
     /// Other pairs hide about as many bytes as they have, and the length of level 0 is bounded.
     pub(super) fn count_hidden(&self, log: &Arc<Segment>) -> Result<()> {
-        log.end_count();
         canary!(HIDDEN_UNCOUNTED => return Ok(()));
         let (env, view) = (&self.env, self.rotation.view.load_full());
         let sizes = view.sizes();
         let parts = log.parts(env)?;
+        // Not before: a log that is loaded for it, and has grown, is to be counted.
+        log.end_count();
         let in_memory = parts.memory.as_ref().map_or(0, |memory| memory.len() as u64);
         let entries = in_memory + parts.indexed.iter().map(|part| part.entries).sum::<u64>();
         if !may_hide_more(entries, &sizes, log.len()) {
@@ -126,6 +127,7 @@ impl<S: Shape> Lsm<S> {
             return;
         };
         let this = self.this.clone();
+        // Nobody else begins.
         log.end_count();
         self.substrate.pool.submit(Class::Seal, move || {
             let Some(lsm) = this.upgrade() else { return };

@@ -299,6 +299,7 @@ impl<S: Shape> Lsm<S> {
             self.counters.edits_refused.add(1);
             return Ok(false);
         }
+        // Range deletes of level 0 have covered nothing new.
         if logs.is_empty() && change.removed.is_empty() && change.added.is_empty() {
             return Ok(false);
         }

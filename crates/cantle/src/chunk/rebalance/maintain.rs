@@ -35,10 +35,8 @@ impl Chunks {
     pub(in crate::chunk) fn chunk_sizes(&self, chunk: &Chunk) -> ChunkSizes {
         let funk = chunk.funk.load();
         let sizes = funk.sizes();
-        let range_deletes = funk.logs().filter_map(|segment| segment.loaded()).map(|parts| {
-            let memory = parts.memory.as_ref().map_or(0, |memory| memory.tombstones().len());
-            memory + parts.indexed.iter().map(|part| part.tombstones.len()).sum::<usize>()
-        });
+        let loaded = funk.logs().filter_map(|segment| segment.loaded());
+        let range_deletes = loaded.map(|parts| parts.range_deletes());
         ChunkSizes {
             table_bytes: sizes.table_bytes,
             log_bytes: sizes.log_bytes,

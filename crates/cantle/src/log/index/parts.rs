@@ -50,6 +50,12 @@ impl Parts {
         self
     }
 
+    /// Number of range deletes.
+    pub fn range_deletes(&self) -> usize {
+        let in_memory = self.memory.as_ref().map_or(0, |memory| memory.tombstones().len());
+        in_memory + self.indexed.iter().map(|part| part.tombstones.len()).sum::<usize>()
+    }
+
     /// The indexed parts that may have a key, newest first. Sets `passed_over` to the number of
     /// parts without it, as far as the iterator went.
     pub fn that_may_have<'a>(
