@@ -80,6 +80,7 @@ mod residency;
 mod retain_tests;
 mod rules;
 mod settings;
+mod shared_garbage;
 #[cfg(test)]
 mod space_tests;
 mod stats;

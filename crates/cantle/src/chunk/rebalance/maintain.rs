@@ -261,7 +261,6 @@ impl Chunks {
             }
             self.bury_dead(chunk, self.jobs.ticks.load(Relaxed));
             let funk = chunk.funk.load();
-            self.sort_shared(chunk, &funk, self.jobs.ticks.load(Relaxed));
             self.compress_idle(chunk, &funk, self.jobs.ticks.load(Relaxed));
             if let Some(segment) = funk.logs().find(|segment| segment.uncounted_from() > 0) {
                 self.submit_count(segment);

@@ -352,14 +352,15 @@ impl Chunks {
         self.account(&before.sizes(), &after.sizes());
         chunk.funk.store(Arc::new(after));
         drop(writer);
-        self.count_rebalance(input);
+        self.count_rebalance(input, outputs);
         self.release(&input.funk.files, &input.kept);
         Ok(true)
     }
 
     /// Before the inputs are released: where statistics have the length without them, they have the
     /// rebalance, too.
-    pub(super) fn count_rebalance(&self, input: &Input) {
+    pub(super) fn count_rebalance(&self, input: &Input, outputs: &[OutputTable]) {
+        self.pass_on_garbage(input, outputs);
         if input.merges() {
             self.context.counters.rebalances.add(1);
         }

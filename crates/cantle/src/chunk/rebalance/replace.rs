@@ -68,7 +68,7 @@ impl Chunks {
         let Some(cut) = cut(&before) else { return Ok(None) };
         self.index_and_end_log(&mut writer);
         let (spans, heirs) = (spans(&parent.span, &cut.starts), cut.heirs);
-        let input = cut.sorted.map(|(input, _)| input);
+        let sorted = cut.sorted;
         let files = self.divide(parent, &before, cut, &spans)?;
         let child = |(span, files)| {
             let child = Chunk::new(self.next_id(), span, RunStack { files });
@@ -86,7 +86,9 @@ impl Chunks {
         writer.retired = true;
         drop(writer);
         self.context.counters.splits.add(1);
-        input.into_iter().for_each(|input| self.count_rebalance(input));
+        if let Some((input, outputs)) = sorted {
+            self.count_rebalance(input, outputs);
+        }
         self.release(&before.files, &[]);
         tracing::debug!(count = children.len(), "split");
         Ok(Some(children))

@@ -31,7 +31,6 @@ use crate::mvcc::{Keep, KeySpan};
 use crate::run::merged::Merged;
 use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::{Run, Source};
-use crate::run::stack::RunStack;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::waits::{self, Cause};
@@ -294,30 +293,6 @@ impl Chunks {
             }
             None if is_idle && chunk.deleted_in_order.load(Relaxed) > DEAD_MAX => self.submit_probe(chunk),
             None => {}
-        }
-    }
-
-    /// Sorts an idle chunk of few or large pairs that shares a log since a split. The log's garbage
-    /// is divided among the chunks by bytes, not by exact ownership. Chunks that were sorted first
-    /// may thus have subtracted garbage of the others, which then appear to have none. In a sorted
-    /// chunk, the garbage is known exactly.
-    pub(in crate::chunk) fn sort_shared(&self, chunk: &Arc<Chunk>, funk: &RunStack, ticks: u64) {
-        /// Minimum garbage of such a log in bytes: a sixteenth of a chunk of the usual size.
-        const GARBAGE_BYTES_MIN: u64 = 512 << 10;
-        let is_shared = |file: &Run| match &file.source {
-            Source::Log(log) => {
-                file.share_bytes.is_some() && log.garbage_bytes.load(Relaxed) >= GARBAGE_BYTES_MIN
-            }
-            Source::Table(_) => false,
-        };
-        if self.limits().log_bytes.is_none()
-            && chunk.last_access() + IDLE_TICKS <= ticks
-            && funk.files.iter().any(is_shared)
-            && funk.is_counted_exactly(0)
-            && !self.pins.is_pinning()
-            && !chunk.is_changing()
-        {
-            self.submit(chunk);
         }
     }
 

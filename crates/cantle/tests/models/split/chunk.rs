@@ -256,7 +256,7 @@ impl Chunks {
 
     pub fn account(&self, _: &StackSizes, _: &StackSizes) {}
 
-    pub fn count_rebalance(&self, _: &Input) {}
+    pub fn count_rebalance(&self, _: &Input, _: &[OutputTable]) {}
 
     pub fn purge_later(&self, _: &[Arc<Chunk>]) {}
 
