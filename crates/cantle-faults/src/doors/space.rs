@@ -2,7 +2,8 @@
 //! lengths, written, overwritten and deleted in all ways, with closing, killing and opening in
 //! between.
 //!
-//! Deletes on a full disk make room for other data.
+//! Deletes on a full disk make room for other data, and range deletes too; a snapshot from before sees everything
+//! until it goes.
 //!
 //! If a keyspace compresses, values of one letter use less space than their length once the store
 //! is idle.
@@ -158,9 +159,11 @@ pub fn enter(visit: &Visit) {
             }
         });
         for durability in [Durability::Process, Durability::Buffered] {
-            if wanted(&format!("full {durability:?}")) {
-                full(visit.layout, seed, durability);
-                visit.count("full disks that had room again", 1);
+            for by_range in [false, true] {
+                if wanted(&format!("full {durability:?}, by range {by_range}")) {
+                    full(visit.layout, seed, durability, by_range);
+                    visit.count("full disks that had room again", 1);
+                }
             }
         }
         if !visit.is_long() {
@@ -220,8 +223,8 @@ fn compressed(layout: LayoutKind, value_bytes: u64, reopening: Reopening) {
 }
 
 /// Fills the disk, deletes pairs, and waits until there is room again for a third of them, without asking for a
-/// compaction.
-fn full(layout: LayoutKind, seed: u64, durability: Durability) {
+/// compaction: every second key of three quarters, or all keys of three quarters in a range.
+fn full(layout: LayoutKind, seed: u64, durability: Durability, by_range: bool) {
     let disk = MemVfs::without_history();
     disk.set_capacity_bytes(Some(32 << 20));
     let layout = match layout {
@@ -235,10 +238,14 @@ fn full(layout: LayoutKind, seed: u64, durability: Durability) {
     let (mut values, mut rng) = (BTreeMap::new(), Rng::new(seed));
     assert!(fill(&db, &mut values, &mut rng), "the disk never got full");
     let full_pairs = values.len();
-    let doomed: Vec<_> = values.keys().take(full_pairs / 4 * 3).step_by(2).cloned().collect();
-    for key in doomed {
-        db.delete(&key).unwrap();
-        values.remove(&key);
+    if by_range {
+        delete_range_under_snapshot(&db, &mut values, full_pairs / 4 * 3);
+    } else {
+        let doomed: Vec<_> = values.keys().take(full_pairs / 4 * 3).step_by(2).cloned().collect();
+        for key in doomed {
+            db.delete(&key).unwrap();
+            values.remove(&key);
+        }
     }
     let aim = values.len() + full_pairs / 8;
     while values.len() < aim {
@@ -247,6 +254,24 @@ fn full(layout: LayoutKind, seed: u64, durability: Durability) {
         fill(&db, &mut values, &mut rng);
     }
     check(&db, &values);
+}
+
+/// Deletes the first pairs by one range delete, and gives maintenance time to drop what a snapshot still sees.
+fn delete_range_under_snapshot(db: &Db, values: &mut BTreeMap<Vec<u8>, Vec<u8>>, pairs: usize) {
+    let snapshot = db.snapshot();
+    let end = values.keys().nth(pairs).unwrap().clone();
+    db.delete_range(..&end[..]).unwrap();
+    std::thread::sleep(IDLE_POLLS / 2 * POLL);
+    let seen: Vec<_> = snapshot.range(..).map(|pair| pair.unwrap()).collect();
+    assert!(
+        seen.iter()
+            .map(|(key, value)| (&key[..], &value[..]))
+            .eq(values.iter().map(|(k, v)| (&k[..], &v[..]))),
+        "a snapshot sees {} pairs of {} after a range delete on a full disk",
+        seen.len(),
+        values.len()
+    );
+    values.retain(|key, _| *key >= end);
 }
 
 /// A store, and its expected contents.

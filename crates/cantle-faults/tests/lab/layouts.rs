@@ -62,6 +62,16 @@ fn model() {
 }
 
 #[test]
+fn pressure() {
+    enter("pressure", Effort::Rounds(factor()));
+}
+
+#[test]
+fn stores() {
+    enter("stores", Effort::Rounds(factor()));
+}
+
+#[test]
 fn revoked() {
     for &layout in LayoutKind::ALL {
         let visit = Visit::new(layout, 7, Effort::Rounds(factor()));

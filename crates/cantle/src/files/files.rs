@@ -1,7 +1,7 @@
 //! The files of one store, and a file of it. See the module for a file's life.
 
 use super::claims::Claims;
-use super::handles::Handles;
+use super::handles::{Handles, TablesMax};
 use super::unsynced::Unsynced;
 use crate::format::codec::NUMBER_MAX;
 use crate::format::header::{FileHeader, FileKind};
@@ -280,8 +280,8 @@ impl Files {
         held.has_orphans = are_left;
     }
 
-    /// Maximum number of tables that may stay open.
-    pub fn tables_max(&self) -> usize {
+    /// Maximum numbers of tables that may be open.
+    pub fn tables_max(&self) -> TablesMax {
         self.handles.tables_max()
     }
 

@@ -62,9 +62,21 @@ fn capacity(stores: usize) -> usize {
     (kept_files(stores) / 2).clamp(HANDLES_MIN, HANDLES_MAX)
 }
 
-/// Number of tables that each store may keep open with this number of stores.
-fn tables_max(stores: usize) -> usize {
-    (kept_files(stores) / 2 / stores.max(1)).clamp(TABLES_MIN, TABLES_MAX)
+/// Maxima of a store's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TablesMax {
+    /// Tables that stay open although nothing uses them.
+    pub kept: usize,
+    /// Tables that hold their files open: these and those in use.
+    pub held: usize,
+}
+
+/// Number of tables that each store may keep open with this number of stores. Tables in use hold half of the
+/// files that are left for files in use.
+fn tables_max(stores: usize) -> TablesMax {
+    let (files, stores) = (kept_files(stores), stores.max(1));
+    let kept = (files / 2 / stores).clamp(TABLES_MIN, TABLES_MAX);
+    TablesMax { kept, held: kept + files / 6 / stores }
 }
 
 /// The handles of one store.
@@ -86,9 +98,9 @@ impl Handles {
         Self { shared, store }
     }
 
-    /// Number of tables that the store may keep open, besides these handles, with the current
+    /// Numbers of tables that the store may have open, besides these handles, with the current
     /// number of stores.
-    pub fn tables_max(&self) -> usize {
+    pub fn tables_max(&self) -> TablesMax {
         let stores = self.shared.stores.load(SeqCst);
         canary!(FILES_NOT_SHARED => let stores = 1);
         tables_max(stores)

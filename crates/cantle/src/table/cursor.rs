@@ -1,7 +1,7 @@
 //! Walks a table in both directions.
 
 use super::frame::{Handle, unframe};
-use super::reader::{Table, read};
+use super::reader::Table;
 use crate::block::{Block, BlockCursor};
 use crate::read_ahead::{BytesRead, Run, SCAN_BYTES};
 use crate::sync::Arc;
@@ -197,7 +197,7 @@ impl ReadAhead {
             let room = table.meta().file_bytes.saturating_sub(handle.offset);
             let bytes = self.run.window((handle.offset, len), self.limits).min(room).max(len);
             let begun = now();
-            let read = read(&*table.file, &table.path, handle.offset, bytes);
+            let read = table.read_bytes(handle.offset, bytes);
             if is_timed && self.limits == SCAN_BYTES && bytes <= TIMED_BYTES_MAX {
                 table.seek_reads.note(begun.elapsed());
             }
@@ -212,7 +212,7 @@ impl ReadAhead {
                 let end = self.offset + self.bytes.len() as u64;
                 let left = table.data().end.saturating_sub(end);
                 if left > 0 {
-                    table.file.prefetch(end, left.min(self.limits[1]));
+                    table.prefetch(end, left.min(self.limits[1]));
                 }
             }
         }
@@ -289,7 +289,7 @@ impl EntryCursor for TableCursor {
         }
         if begin {
             let bytes = self.table.runs.first_bytes(handle.offset, handle.framed_bytes());
-            self.table.file.prefetch(handle.offset, bytes.max(handle.framed_bytes()));
+            self.table.prefetch(handle.offset, bytes.max(handle.framed_bytes()));
             self.table.seek_reads.count();
             self.is_announced = true;
         }

@@ -1,6 +1,7 @@
 //! Open tables.
 
 use super::Table;
+use super::open_file::{HeldFiles, OpenFile};
 use super::reader::Description;
 use super::seek_reads::SeekReads;
 use crate::cache::BlockCache;
@@ -13,9 +14,10 @@ use quick_cache::sync::Cache;
 use std::sync::OnceLock;
 
 /// Tables that were read recently, with their footers decoded. Their number is bounded, as each
-/// holds an open file.
+/// holds an open file. Tables in use are more, and a few of them hold theirs.
 pub struct Tables {
     open: Cache<u64, Arc<Table>>,
+    held: HeldFiles,
     /// The memory of the descriptions of tables, open or closed.
     descriptions: Account,
     pub seek_reads: Arc<SeekReads>,
@@ -24,12 +26,13 @@ pub struct Tables {
 impl Tables {
     /// `descriptions` is charged for descriptions of closed tables that stay in memory.
     pub fn new(files: &Files, descriptions: Account) -> Self {
-        Self { open: Cache::new(files.tables_max()), descriptions, seek_reads: Arc::default() }
+        let open = Cache::new(files.tables_max().kept);
+        Self { open, held: HeldFiles::default(), descriptions, seek_reads: Arc::default() }
     }
 
     /// Keeps an open table, within the maximum for the current number of stores in the process.
     fn keep(&self, id: u64, table: Arc<Table>, files: &Files) {
-        let most = files.tables_max() as u64;
+        let most = files.tables_max().kept as u64;
         if self.open.capacity() != most {
             self.open.set_capacity(most);
         }
@@ -105,12 +108,14 @@ impl TableHandle {
         if let Some(table) = tables.open.get(&self.file.id) {
             return Ok(table);
         }
-        let (handle, path) = (self.file.handle()?, self.file.path.clone());
+        let file = OpenFile::of(&self.file, &tables.held, files.tables_max().held)?;
+        let path = self.file.path.clone();
         let description = match self.description.0.get() {
             Some(description) => description.clone(),
             None => {
                 let expected = (files.store, self.file.id);
-                let read = Arc::new(Table::describe(&*handle, &path, expected, &tables.descriptions)?);
+                let read =
+                    Arc::new(file.with(|file| Table::describe(file, &path, expected, &tables.descriptions))?);
                 if read.is_short() {
                     // Another thread may have been first: both have read the same.
                     let _ = self.description.0.set(read.clone());
@@ -118,9 +123,13 @@ impl TableHandle {
                 read
             }
         };
-        let table = Table::described(handle, path, description, order.clone(), cache.clone());
+        let is_held = file.is_held();
+        let table = Table::described(file, path, description, order.clone(), cache.clone());
         let table = Arc::new(table.with_seek_reads(tables.seek_reads.clone()));
-        tables.keep(self.file.id, table.clone(), files);
+        // A table without a descriptor is opened without a read, and may hold its file the next time.
+        if is_held {
+            tables.keep(self.file.id, table.clone(), files);
+        }
         Ok(table)
     }
 }

@@ -39,6 +39,7 @@ mod handle;
 #[cfg(test)]
 mod handle_tests;
 mod lineage;
+mod open_file;
 mod properties;
 mod range_reads;
 mod ranges;

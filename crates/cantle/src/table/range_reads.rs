@@ -5,7 +5,7 @@ use super::footer::RangesPlace;
 use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
 use super::ranges::{DELETES, DeletedRange, INDEX, RangeBlock, StoredRange};
-use super::reader::{Table, read};
+use super::reader::Table;
 use crate::format::codec::{Malformed, NUMBER_MAX, within};
 use crate::types::error::{Error, Result};
 use crate::types::gap::Gap;
@@ -129,7 +129,7 @@ impl Table {
         let len = end.saturating_sub(handle.offset).min(AHEAD_BYTES);
         if !is_there(piece) && len > handle.framed_bytes() {
             // The bytes ahead may be damaged, so only this block counts.
-            let bytes = read(&*self.file, &self.path, handle.offset, len).unwrap_or_default();
+            let bytes = self.read_bytes(handle.offset, len).unwrap_or_default();
             *piece = Piece { offset: handle.offset, bytes };
         }
         if !is_there(piece) {

@@ -5,6 +5,7 @@ use super::filter::{FilterPages, FilterPlace};
 use super::footer::{Footer, footer_bytes};
 use super::frame::{Handle, unframe};
 use super::lineage::Lineage;
+use super::open_file::OpenFile;
 use super::properties::TableMeta;
 use super::seek_reads::SeekReads;
 use crate::block::{Block, BlockCursor, Probe};
@@ -57,7 +58,7 @@ impl Description {
 /// An open table. Keeps its description in memory; everything else is fetched through the cache.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(super) file: Arc<dyn VfsFile>,
+    pub(super) file: OpenFile,
     pub(super) path: PathBuf,
     pub(super) order: KeyOrder,
     description: Arc<Description>,
@@ -103,6 +104,7 @@ impl Table {
         cache: BlockCache,
     ) -> Result<Self> {
         let description = Self::describe(&*file, &path, expected, &Account::default())?;
+        let file = OpenFile::Held { file, _count: None };
         Ok(Self::described(file, path, Arc::new(description), order, cache))
     }
 
@@ -124,7 +126,7 @@ impl Table {
     /// Opens the table with this description, without a read. Another file in its place is detected
     /// by the first block that is read, because its checksum covers store and file.
     pub(super) fn described(
-        file: Arc<dyn VfsFile>,
+        file: OpenFile,
         path: PathBuf,
         description: Arc<Description>,
         order: KeyOrder,
@@ -150,7 +152,7 @@ impl Table {
 
     /// The lineage, if the table has one. Reads the file.
     pub(crate) fn lineage(&self) -> Result<Option<Lineage>> {
-        read_lineage(&*self.file, &self.path, &self.header)
+        self.file.with(|file| read_lineage(file, &self.path, &self.header))
     }
 
     /// The newest entry of `key`, whose hash is `hash`, at or below version `at`, whose version
@@ -327,7 +329,20 @@ impl Table {
 
     /// Reads a part of the file, checks it, and decompresses it.
     pub(super) fn read_payload(&self, handle: Handle) -> Result<Bytes> {
-        read_payload(&*self.file, &self.path, &self.header, handle)
+        self.file.with(|file| read_payload(file, &self.path, &self.header, handle))
+    }
+
+    /// Reads bytes as they are in the file.
+    pub(super) fn read_bytes(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        self.file.with(|file| read(file, &self.path, offset, bytes))
+    }
+
+    /// Asks the device for bytes that will be read soon. An error is left to the read.
+    pub(super) fn prefetch(&self, offset: u64, bytes: u64) {
+        let _ = self.file.with(|file| {
+            file.prefetch(offset, bytes);
+            Ok(())
+        });
     }
 
     pub(super) fn corruption(&self, handle: Handle, Malformed(what): Malformed) -> Error {

@@ -32,9 +32,10 @@ impl Table {
     /// the file cannot be read at all.
     pub(crate) fn verify(&self, report: &mut dyn FnMut(Error)) -> Result<u64> {
         let identity = (self.header.store, self.header.file);
-        let described = FileHeader::read(&*self.file, &self.path, FileKind::Table)
-            .and_then(|header| check_identity(&header, &self.path, identity))
-            .and_then(|()| read_description(&*self.file, &self.path, &self.header));
+        let described = self.file.with(|file| {
+            check_identity(&FileHeader::read(file, &self.path, FileKind::Table)?, &self.path, identity)?;
+            read_description(file, &self.path, &self.header)
+        });
         let described = caught(described, report)?;
         let filter = self.verify_filter(report)?;
         let index =
