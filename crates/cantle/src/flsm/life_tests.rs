@@ -14,7 +14,7 @@ use crate::types::order::Comparator;
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use std::cmp::Ordering;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn keyspace(layout: &str) -> KeyspaceOptions {
     KeyspaceOptions::new().layout(layout.parse::<LayoutOptions>().unwrap())
@@ -54,6 +54,29 @@ fn many_short_openings_do_not_leave_a_log_each() {
     }
     let logs = stats(&open(disk, SMALL)).level0_logs;
     assert!(logs <= 20, "{logs} logs");
+}
+
+#[test]
+fn an_idle_keyspace_merges_logs_that_are_a_large_part_of_its_data() {
+    let db = open(Arc::new(MemVfs::new()), "flsm");
+    let put = |number: u64| db.put((number * 389 % 4001).to_be_bytes(), vec![7; 1 << 10]).unwrap();
+    (0..4000).for_each(put);
+    assert!(stats(&db).level0_logs > 0 || db.stats().keyspaces[0].table_bytes == 0);
+    let begun = Instant::now();
+    while db.stats().keyspaces[0].log_bytes > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", stats(&db));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(db.stats().keyspaces[0].table_bytes > 4000 << 10);
+    // A log that is a small part of the data stays, and so does a short one of little data.
+    (0..300).for_each(put);
+    let is_large = |db: &Db| lsm_of(db).is_level0_large(&lsm_of(db).view());
+    assert!(!is_large(&db));
+    (0..2000).for_each(put);
+    assert!(is_large(&db));
+    let small = open(Arc::new(MemVfs::new()), "flsm");
+    small.put("key", vec![7; 1 << 19]).unwrap();
+    assert!(!is_large(&small));
 }
 
 #[test]

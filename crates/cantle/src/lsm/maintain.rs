@@ -50,6 +50,11 @@ const OWED_MIN: u64 = 10_000;
 pub(super) const PAUSE_TICKS: u64 = 16;
 /// Ticks without a write after which a keyspace counts as idle: about two seconds.
 const IDLE_TICKS: u64 = 100;
+/// An idle keyspace merges its logs if they are at least this part of its live data, and at least this long: each
+/// get searches them, and reads a value by a system call. A keyspace that is written in bursts writes each byte
+/// once more for that.
+const IDLE_FRACTION: u64 = 8;
+const IDLE_BYTES_MIN: u64 = 1 << 20;
 /// Bytes per second that a merge is assumed to read before one was measured.
 const SPEED_GUESS: u64 = 100_000_000;
 
@@ -88,9 +93,13 @@ impl<S: Shape> Lsm<S> {
         // Their whole length: what is garbage in them may not be known after a kill.
         let bytes: u64 = ripe.iter().map(Run::bytes).sum();
         let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
-        // Tables are compressed already.
-        let is_to_be_compressed = ripe.iter().any(|run| run.log().is_some()) && self.is_to_be_compressed();
-        let is_left = is_to_be_compressed || (!ripe.is_empty() && self.owes_level0(view));
+        // Flushed tables are sorted, and compressed.
+        let is_to_be_sorted = ripe.iter().any(|run| run.log().is_some())
+            && self.is_to_be_sorted(view)
+            // The last log goes with the others.
+            && view.active.is_none()
+            && self.rotation.changes.lock().sealing.is_empty();
+        let is_left = is_to_be_sorted || (!ripe.is_empty() && self.owes_level0(view));
         let hidden_bytes = ripe.iter().map(hidden_bytes).sum();
         // Merges further down free what they hide.
         let is_for_space = self.substrate.reserve.is_full() && ripe.iter().any(hides);
@@ -127,10 +136,10 @@ impl<S: Shape> Lsm<S> {
         self.look(&view, || {
             let sizes = view.sizes();
             self.tell_live_bytes(sizes.live_bytes());
-            let is_last_to_be_compressed = self.is_to_be_compressed() && view.active.is_some();
+            let is_last_to_be_sorted = self.is_to_be_sorted(&view) && view.active.is_some();
             // Older logs are merged first: they may be what scans pass over.
             let owes_only = view.level0.len() == 1 && self.owes_level0(&view);
-            if is_last_to_be_compressed || owes_only || self.may_hide_much(&view, &sizes) {
+            if is_last_to_be_sorted || owes_only || self.may_hide_much(&view, &sizes) {
                 self.rotation.seal_active();
             }
             self.free_full_disk(&view);
@@ -162,11 +171,17 @@ impl<S: Shape> Lsm<S> {
         };
     }
 
-    /// True if what is in logs takes more space than it need, and nobody writes: logs are not
-    /// compressed.
-    fn is_to_be_compressed(&self) -> bool {
+    /// True if nobody writes, and what is in logs takes more space than it need, as logs are not compressed, or is
+    /// a large part of the data.
+    fn is_to_be_sorted(&self, view: &View<S>) -> bool {
         self.jobs.idle_ticks.load(Relaxed) >= IDLE_TICKS
-            && self.env.options().compression != Compression::None
+            && (self.env.options().compression != Compression::None || self.is_level0_large(view))
+    }
+
+    /// True if the logs are so large a part of the data that reads are worth a merge once nobody writes.
+    pub fn is_level0_large(&self, view: &View<S>) -> bool {
+        let live_bytes = self.jobs.told_live_bytes.load(Relaxed).max(0) as u64;
+        view.level0_bytes() >= IDLE_BYTES_MIN.max(live_bytes / IDLE_FRACTION)
     }
 
     /// True if seeks of sealed logs, and entries of logs that scans passed over, have cost more than a
