@@ -80,7 +80,6 @@ mod residency;
 mod retain_tests;
 mod rules;
 mod settings;
-mod shared_garbage;
 #[cfg(test)]
 mod space_tests;
 mod stats;

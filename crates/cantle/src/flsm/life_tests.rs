@@ -10,11 +10,12 @@ use crate::sync::Arc;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::thread;
+use crate::sync::time::now;
 use crate::types::order::Comparator;
 use crate::vfs::{CrashPlan, Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use std::cmp::Ordering;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn keyspace(layout: &str) -> KeyspaceOptions {
     KeyspaceOptions::new().layout(layout.parse::<LayoutOptions>().unwrap())
@@ -62,7 +63,7 @@ fn an_idle_keyspace_merges_logs_that_are_a_large_part_of_its_data() {
     let put = |number: u64| db.put((number * 389 % 4001).to_be_bytes(), vec![7; 1 << 10]).unwrap();
     (0..4000).for_each(put);
     assert!(stats(&db).level0_logs > 0 || db.stats().keyspaces[0].table_bytes == 0);
-    let begun = Instant::now();
+    let begun = now();
     while db.stats().keyspaces[0].log_bytes > 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", stats(&db));
         thread::sleep(Duration::from_millis(20));

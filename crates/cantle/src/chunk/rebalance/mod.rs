@@ -9,6 +9,7 @@ pub(super) mod maintain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub(super) mod rebalance;
 mod replace;
+mod shared_garbage;
 mod split;
 mod split_tail;
 #[cfg(test)]

@@ -3,14 +3,14 @@
 //! The garbage of such a log is divided among its chunks by the bytes of their records, but the
 //! entries that these records replaced may be of any length: a chunk with a few large records has
 //! most of the log's garbage, and the chunks whose large entries were replaced by short ones have
-//! almost none. When one of them is rebalanced, it is known how much was garbage. What was counted
-//! and not found there is garbage of the others, and stays in the log's count for them. Otherwise
+//! almost none. When one of them is rebalanced, it is known how much was garbage. Bytes that were counted
+//! and not found there are garbage of the others, and stay in the log's count for them. Otherwise
 //! they would appear to have none, and the keyspace could exceed its space bound for good.
 //!
 //! Thread safety: any thread may call it, once for each rebalance.
 
-use super::Chunks;
-use super::rebalance::rebalance::Input;
+use super::rebalance::Input;
+use crate::chunk::Chunks;
 use crate::log::segment::Segment;
 use crate::run::run::Source;
 use crate::run::writer::OutputTable;
