@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Records below this number of bytes are short: threads write them more slowly than a device does.
+const SHORT_BYTES: u64 = 256;
+
 /// The whole work of a child: open, run the steps, close.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -45,8 +48,9 @@ impl Job {
         let Some(step) = self.steps.get(at) else { return Duration::ZERO };
         let own = self.longest(step);
         let Some(total) = self.seconds_total else { return own };
-        let weights: u32 = self.steps[at..].iter().map(Step::weight).sum();
-        let share = (total - gone.as_secs_f64()).max(0.0) * f64::from(step.weight()) / f64::from(weights);
+        let weights: u32 = self.steps[at..].iter().map(|step| step.weight(self.sizes)).sum();
+        let share =
+            (total - gone.as_secs_f64()).max(0.0) * f64::from(step.weight(self.sizes)) / f64::from(weights);
         own.min(Duration::try_from_secs_f64(share).unwrap_or(own))
     }
 
@@ -168,11 +172,13 @@ pub enum Order {
 
 impl Step {
     /// The step's part of a limit of time for all steps.
-    pub fn weight(&self) -> u32 {
+    pub fn weight(&self, sizes: Sizes) -> u32 {
         match self {
             Self::Load { .. } => 0,
             // Time that the first round leaves is shared by the further ones.
             Self::Fill { round: 1.., .. } | Self::Delete { .. } => 2,
+            // As many bytes take longer in short records.
+            Self::Fill { .. } if sizes.record_bytes() < SHORT_BYTES => 18,
             Self::Fill { .. } | Self::Ingest { .. } => 6,
             Self::Settle { .. } => 4,
             Self::Run { with_appends: true, .. } => 24,

@@ -94,7 +94,7 @@ impl Cell {
     pub fn weight(&self) -> u32 {
         // A data set has to be loaded, copied and read again for each turn.
         let copies = u32::from(self.records > 0) * 2;
-        copies + self.steps.iter().map(Step::weight).sum::<u32>()
+        copies + self.steps.iter().map(|step| step.weight(self.sizes)).sum::<u32>()
     }
 
     /// The engines that have a turn at the cell, of those of the run. If the cell names its own, those
