@@ -13,7 +13,8 @@
 //!   estimates of the keyspace.
 //!
 //! Thread safety: any thread may look up at any time. Invariant: a file that a rebalance has merged
-//! does not count any more, nor does garbage in it (`Chunks::count_replaced`).
+//! does not count any more, nor does garbage in it (`Chunks::count_replaced`), except what other chunks
+//! that share it have of it (`rebalance::shared_garbage`).
 
 use super::Chunks;
 use crate::chunk::chunk::Chunk;

@@ -31,8 +31,8 @@ impl Tables {
     }
 
     /// Keeps an open table, within the maximum for the current number of stores in the process.
-    fn keep(&self, id: u64, table: Arc<Table>, files: &Files) {
-        let most = files.tables_max().kept as u64;
+    fn keep(&self, id: u64, table: Arc<Table>, most: usize) {
+        let most = most as u64;
         if self.open.capacity() != most {
             self.open.set_capacity(most);
         }
@@ -108,7 +108,8 @@ impl TableHandle {
         if let Some(table) = tables.open.get(&self.file.id) {
             return Ok(table);
         }
-        let file = OpenFile::of(&self.file, &tables.held, files.tables_max().held)?;
+        let most = files.tables_max();
+        let file = OpenFile::of(&self.file, &tables.held, most.held)?;
         let path = self.file.path.clone();
         let description = match self.description.0.get() {
             Some(description) => description.clone(),
@@ -128,7 +129,7 @@ impl TableHandle {
         let table = Arc::new(table.with_seek_reads(tables.seek_reads.clone()));
         // A table without a descriptor is opened without a read, and may hold its file the next time.
         if is_held {
-            tables.keep(self.file.id, table.clone(), files);
+            tables.keep(self.file.id, table.clone(), most.kept);
         }
         Ok(table)
     }

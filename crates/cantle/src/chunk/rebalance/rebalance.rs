@@ -357,8 +357,8 @@ impl Chunks {
         Ok(true)
     }
 
-    /// Before the inputs are released: where statistics have the length without them, they have the
-    /// rebalance, too.
+    /// Counts a rebalance, and leaves the garbage that it did not find to others (`shared_garbage`). Before the
+    /// inputs are released: where statistics have the length without them, they have the rebalance, too.
     pub(super) fn count_rebalance(&self, input: &Input, outputs: &[OutputTable]) {
         self.pass_on_garbage(input, outputs);
         if input.merges() {
