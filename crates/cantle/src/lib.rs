@@ -128,6 +128,7 @@ mod budget;
 mod cache;
 mod chunk;
 mod db;
+mod fetch;
 mod files;
 mod filter;
 mod flsm;

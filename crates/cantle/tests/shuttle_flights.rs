@@ -133,3 +133,99 @@ fn who_does_not_look_again_reads_what_is_in_the_cache() {
 fn what_is_published_late_is_read_again() {
     random(10 * SCHEDULES, || readers(0, Fault::PublishesLate));
 }
+
+/// Batches of gets that want the same two blocks (`fetch/together.rs`): a batch begins the loads of the
+/// blocks that nobody reads, reads them together, and waits for those of others while it leads none.
+#[derive(Default)]
+struct Blocks {
+    flights: Flights<usize, usize>,
+    cache: Mutex<[Option<usize>; 2]>,
+    reads: [AtomicUsize; 2],
+}
+
+impl Blocks {
+    fn find(&self, block: usize) -> Option<usize> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)[block]
+    }
+
+    /// Reads both blocks, in this order of requests. `waits_early` waits for others while it leads.
+    fn batch(&self, order: [usize; 2], waits_early: bool) {
+        let mut missing: Vec<usize> = order.to_vec();
+        while !missing.is_empty() {
+            let (mut led, mut joined) = (Vec::new(), Vec::new());
+            for &block in &missing {
+                if self.find(block).is_some() {
+                    continue;
+                }
+                if !self.flights.begin(&block) {
+                    joined.push(block);
+                    if waits_early {
+                        self.flights.join(&block);
+                    }
+                } else if let Some(found) = self.find(block) {
+                    // Another thread has published it just before.
+                    self.flights.end(&block, Some(found));
+                } else {
+                    led.push(block);
+                }
+            }
+            led.iter().for_each(|block| {
+                self.reads[*block].fetch_add(1, SeqCst);
+            });
+            thread::yield_now();
+            for block in &led {
+                self.cache.lock().unwrap_or_else(PoisonError::into_inner)[*block] = Some(*block + 10);
+                self.flights.end(block, Some(*block + 10));
+            }
+            if led.is_empty() {
+                for block in joined {
+                    let loaded = self.flights.join(&block);
+                    assert!(loaded.is_none_or(|loaded| loaded == block + 10));
+                }
+            }
+            missing.retain(|block| self.find(*block).is_none());
+        }
+    }
+}
+
+fn batches(waits_early: bool) {
+    let blocks = Arc::new(Blocks::default());
+    let threads: Vec<_> = [[0, 1], [1, 0]]
+        .into_iter()
+        .map(|order| {
+            let blocks = blocks.clone();
+            thread::spawn(move || blocks.batch(order, waits_early))
+        })
+        .collect();
+    let single = {
+        let blocks = blocks.clone();
+        thread::spawn(move || {
+            let read = || {
+                blocks.reads[0].fetch_add(1, SeqCst);
+                thread::yield_now();
+                Ok::<_, ()>(10)
+            };
+            let publish = |value: &usize| {
+                blocks.cache.lock().unwrap_or_else(PoisonError::into_inner)[0] = Some(*value);
+            };
+            let found = blocks.find(0);
+            found.map_or_else(|| blocks.flights.load(&0, || blocks.find(0), read, publish), Ok)
+        })
+    };
+    threads.into_iter().for_each(|thread| thread.join().unwrap_or_else(|_| panic!("a batch failed")));
+    assert_eq!(single.join().unwrap_or_else(|_| panic!("the reader failed")), Ok(10));
+    assert!(blocks.reads.iter().all(|reads| reads.load(SeqCst) == 1), "one block was read more than once");
+    assert_eq!(blocks.flights.under_way(), 0, "a load is left under way");
+}
+
+#[test]
+fn batches_and_readers_of_the_same_blocks_read_each_once() {
+    random(SCHEDULES, || batches(false));
+    few_switches(3, SCHEDULES, || batches(false));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn batches_that_wait_while_they_lead_wait_for_each_other() {
+    random(10 * SCHEDULES, || batches(true));
+}

@@ -36,8 +36,16 @@ mod mvcc {
     mod pending;
     pub mod range_index;
 
+    mod fetch {
+        pub struct Directly;
+    }
+
     pub use clock::Mvcc;
     pub use pending::KeySpan;
+}
+
+mod fetch {
+    pub struct Directly;
 }
 #[path = "../src/chunk"]
 mod chunk {

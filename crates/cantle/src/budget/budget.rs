@@ -15,10 +15,12 @@ use super::residents::{self, Resident, Residents};
 use super::stats::{MemoryAccount, MemoryStats};
 use crate::cache::{BlockCache, rows::RowCache};
 use crate::log::LogMemory;
-use crate::memory::account::Account;
+use crate::memory::account::{Account, Charge};
 use crate::memory::pages::{self, Room};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex};
+use crate::vfs::ReadQueue;
+use std::sync::OnceLock;
 
 /// Bytes of the merges' limit that a load of regions may not borrow: room for two logs of regions
 /// of the usual size.
@@ -40,6 +42,9 @@ pub(crate) struct Budget {
     pub(crate) logs: Arc<LogMemory>,
     /// Keyspaces, used or not.
     pub(crate) keyspaces: Account,
+    /// For reads of many places at once through a ring, and the memory of that: charged once a store wants it.
+    queue: Arc<ReadQueue>,
+    queue_bytes: OnceLock<Option<Charge>>,
     /// Bytes of the limits of rows and blocks that were unused a moment ago.
     idle_bytes: AtomicU64,
     reads: Reads,
@@ -92,6 +97,7 @@ impl Drop for DataShare {
 impl Budget {
     pub(crate) fn new(total_bytes: u64) -> Self {
         let division = Division::new(total_bytes, 0, (0.0, 0.0));
+        let keyspaces = Account::new(total_bytes);
         let budget = Self {
             total_bytes,
             room: Room::new(total_bytes),
@@ -101,7 +107,9 @@ impl Budget {
             loading: Account::new(u64::MAX),
             residents: Residents::default(),
             logs: Arc::new(LogMemory::new(total_bytes)),
-            keyspaces: Account::new(total_bytes),
+            keyspaces,
+            queue: Arc::default(),
+            queue_bytes: OnceLock::new(),
             idle_bytes: AtomicU64::new(0),
             reads: Reads::new(),
             data_bytes: AtomicU64::new(0),
@@ -112,6 +120,12 @@ impl Budget {
         budget.note_idle();
         budget.make_room();
         budget
+    }
+
+    /// The queue of all stores that read many places through a ring.
+    pub(crate) fn read_queue(&self) -> Arc<ReadQueue> {
+        self.queue_bytes.get_or_init(|| self.keyspaces.charge_anyway(ReadQueue::RING_BYTES));
+        self.queue.clone()
     }
 
     /// Maximum of bytes that regions in memory may take: their share, and the unused parts of the
@@ -424,6 +438,10 @@ mod tests {
         );
         drop((all, little, held));
         assert_eq!((budget.used_bytes(), budget.logs.recent_limit_bytes()), (0, recent));
+        // The ring of the stores that share the budget is charged once.
+        let queue = budget.read_queue();
+        assert!(Arc::ptr_eq(&queue, &budget.read_queue()));
+        assert_eq!(budget.used_bytes(), ReadQueue::RING_BYTES);
     }
 
     #[test]

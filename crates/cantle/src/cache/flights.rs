@@ -79,32 +79,50 @@ impl<V: Clone> Flight<V> {
 }
 
 /// The leader's part of a load. Dropping it ends the load, however it ends.
-struct Lead<'a, K: Eq + Hash, V: Clone> {
-    under_way: &'a Mutex<UnderWay<K, V>>,
+struct Lead<'a, K: Eq + Hash + Clone, V: Clone> {
+    flights: &'a Flights<K, V>,
     key: &'a K,
-    ended: bool,
+    loaded: Option<V>,
 }
 
-impl<K: Eq + Hash, V: Clone> Lead<'_, K, V> {
-    /// From here on no thread joins, and those that have joined get the outcome. Usually none has.
-    fn end(&mut self, loaded: Option<&V>) {
-        self.ended = true;
-        let flight = lock(self.under_way).remove(self.key).flatten();
-        if let Some(flight) = flight {
-            flight.end(loaded.cloned().map_or(Outcome::Failed, Outcome::Loaded));
-        }
-    }
-}
-
-impl<K: Eq + Hash, V: Clone> Drop for Lead<'_, K, V> {
+impl<K: Eq + Hash + Clone, V: Clone> Drop for Lead<'_, K, V> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.end(None);
-        }
+        self.flights.end(self.key, self.loaded.take());
     }
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
+    fn shard(&self, key: &K) -> &Mutex<UnderWay<K, V>> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+
+    /// Begins a load, which [`Self::end`] ends. False if one is in progress.
+    pub(crate) fn begin(&self, key: &K) -> bool {
+        match lock(self.shard(key)).entry(key.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(none) => {
+                none.insert(None);
+                true
+            }
+        }
+    }
+
+    /// Ends a load that the caller has begun. From here on no thread joins, and those that have joined get
+    /// the outcome. Usually none has.
+    pub(crate) fn end(&self, key: &K, loaded: Option<V>) {
+        let flight = lock(self.shard(key)).remove(key).flatten();
+        if let Some(flight) = flight {
+            flight.end(loaded.map_or(Outcome::Failed, Outcome::Loaded));
+        }
+    }
+
+    /// Waits for the load of the key that is in progress; `None` if none is, or if it fails. The caller
+    /// leads no load.
+    pub(crate) fn join(&self, key: &K) -> Option<V> {
+        let flight = lock(self.shard(key)).get_mut(key)?.get_or_insert_with(Flight::new).clone();
+        flight.wait()
+    }
+
     /// The value of a key that was not in the cache. `find` looks in the cache, `publish` inserts a
     /// value there.
     pub(crate) fn load<E>(
@@ -114,8 +132,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
         load: impl FnOnce() -> Result<V, E>,
         publish: impl FnOnce(&V),
     ) -> Result<V, E> {
-        let under_way = &self.shards[self.hasher.hash_one(key) as usize % SHARDS];
-        let joined = match lock(under_way).entry(key.clone()) {
+        let joined = match lock(self.shard(key)).entry(key.clone()) {
             Entry::Occupied(mut flight) => Some(flight.get_mut().get_or_insert_with(Flight::new).clone()),
             Entry::Vacant(none) => {
                 none.insert(None);
@@ -128,12 +145,12 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
                 None => load().inspect(publish),
             };
         }
-        let mut lead = Lead { under_way, key, ended: false };
+        let mut lead = Lead { flights: self, key, loaded: None };
         let value = match find() {
             Some(value) => value,
             None => load().inspect(publish)?,
         };
-        lead.end(Some(&value));
+        lead.loaded = Some(value.clone());
         Ok(value)
     }
 

@@ -149,6 +149,19 @@ impl BlockCache {
         found
     }
 
+    /// As `get`, if there is an entry that `suits`. Otherwise the caller asks again by `get`, which counts.
+    #[inline]
+    pub(crate) fn get_if(
+        &self,
+        file: u64,
+        offset: u64,
+        suits: impl FnOnce(&CacheValue) -> bool,
+    ) -> Option<CacheValue> {
+        let found = self.shared.cache.get(&CacheKey { owner: self.owner, file, offset }).filter(suits)?;
+        self.shared.hits.add(1);
+        Some(found)
+    }
+
     /// The entry at `offset` of `file`, which `load` reads if it is not cached. If several threads
     /// miss it at once, one reads and the others wait for it: `load` must not ask for another entry
     /// in this way. If the read fails, the threads that waited read for themselves.
@@ -164,6 +177,18 @@ impl BlockCache {
         let key = CacheKey { owner: self.owner, file, offset };
         let publish = |value: &CacheValue| self.insert(file, offset, value.clone());
         self.shared.flights.load(&key, || self.peek(file, offset), load, publish)
+    }
+
+    /// Begins to load the entry at `offset` of `file` for all threads that need it; `None` if another thread
+    /// loads it. Whoever holds the result must not wait for a load.
+    pub(crate) fn begin_load(&self, file: u64, offset: u64) -> Option<Loading> {
+        let key = CacheKey { owner: self.owner, file, offset };
+        self.shared.flights.begin(&key).then(|| Loading { cache: self.clone(), key, loaded: None })
+    }
+
+    /// Waits for the load of an entry by another thread; `None` if no thread loads it, or if the load fails.
+    pub(crate) fn join_load(&self, file: u64, offset: u64) -> Option<CacheValue> {
+        self.shared.flights.join(&CacheKey { owner: self.owner, file, offset })
     }
 
     /// As `get`, without any effect on the cache's statistics or eviction: for readers that pass
@@ -212,6 +237,33 @@ impl BlockCache {
     /// Reads that did not find their block cached.
     pub(crate) fn misses(&self) -> u64 {
         self.shared.misses.get()
+    }
+}
+
+/// The load of an entry, which other threads wait for. Without [`Loading::end`] it has failed: they load for
+/// themselves.
+pub(crate) struct Loading {
+    cache: BlockCache,
+    key: CacheKey,
+    loaded: Option<CacheValue>,
+}
+
+impl Loading {
+    /// Publishes the entry.
+    pub(crate) fn end(self, value: &CacheValue) {
+        self.cache.insert(self.key.file, self.key.offset, value.clone());
+        self.pass_on(value.clone());
+    }
+
+    /// Gives an entry that was found in the cache to whoever waits.
+    pub(crate) fn pass_on(mut self, value: CacheValue) {
+        self.loaded = Some(value);
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.cache.shared.flights.end(&self.key, self.loaded.take());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The keyspace: its parts, the work under way in it, and gets.
 
 use crate::cache::rows::Row;
+use crate::fetch::{Directly, Fetch, Together, Unfetched};
 use crate::filter::bloom;
 use crate::memory::account::Account;
 use crate::substrate::PutPause;
@@ -201,20 +202,51 @@ impl Chunks {
         at: u64,
         read: impl FnOnce(Option<Lent<'_>>) -> T,
     ) -> Result<T> {
-        let context = &self.context;
-        context.counters.gets.add(1);
         {
             let view = self.index.load();
             let chunk = view.find(key);
-            if let Some(reads) = chunk.touch_read(&self.jobs.ticks) {
-                context.substrate.budget.count_gets(reads);
-            }
+            self.count_get(chunk);
             if let Some(munk) = &*chunk.munk.load() {
-                context.counters.gets_munk.add(1);
+                self.context.counters.gets_munk.add(1);
                 return Ok(read(munk.get(key, at).map(Lent::Munk)));
             }
         }
         Ok(read(self.look_up_cold(key, at)?))
+    }
+
+    /// The same without the row cache, for one of many gets.
+    pub(super) fn look_up_together(
+        &self,
+        key: &[u8],
+        at: u64,
+        fetch: &Together,
+    ) -> Result<Option<Bytes>, Unfetched> {
+        let value = self.read(key, bloom::hash(key), at, fetch)?;
+        self.count_get(self.index.load().find(key));
+        Ok(value)
+    }
+
+    fn count_get(&self, chunk: &Chunk) {
+        self.context.counters.gets.add(1);
+        if let Some(reads) = chunk.touch_read(&self.jobs.ticks) {
+            self.context.substrate.budget.count_gets(reads);
+        }
+    }
+
+    /// The newest value of `key`, which has this hash, at or below version `at`. Another chunk has it,
+    /// perhaps, than the one that had no munk; or that one has a munk by now.
+    fn read<F: Fetch>(&self, key: &[u8], hash: u64, at: u64, fetch: &F) -> Result<Option<Bytes>, F::Stop> {
+        let chunk = self.index.find(key);
+        if let Some(munk) = &*chunk.munk.load() {
+            self.context.counters.gets_munk.add(1);
+            return Ok(munk.get(key, at).map(Bytes::copy_from_slice));
+        }
+        let Answer { value, served } = chunk.funk.load().get(&self.context, key, hash, at, fetch)?;
+        if served == Some(Served::LogIndex) {
+            // This takes longer than in a table.
+            chunk.owe_log_get();
+        }
+        Ok(value)
     }
 
     /// The same for a chunk without a munk: from the row cache, or from files.
@@ -222,19 +254,7 @@ impl Chunks {
     pub(super) fn look_up_cold(&self, key: &[u8], at: u64) -> Result<Option<Lent<'static>>> {
         let context = &self.context;
         let hash = bloom::hash(key);
-        let read = || {
-            // Another one, perhaps, than the chunk that had no munk; or it has one by now.
-            let chunk = self.index.find(key);
-            if let Some(munk) = &*chunk.munk.load() {
-                return Ok(munk.get(key, at).map(Bytes::copy_from_slice));
-            }
-            let Answer { value, served } = chunk.funk.load().get(context, key, hash, at)?;
-            if served == Some(Served::LogIndex) {
-                // This takes longer than in a table.
-                chunk.owe_log_get();
-            }
-            Ok(value)
-        };
+        let read = || self.read(key, hash, at, &Directly);
         let row = match context.rows.as_ref().filter(|_| at == u64::MAX) {
             Some(rows) => rows.get_or_read(key, hash, read)?,
             None => read()?.map(Row::Read),

@@ -14,6 +14,7 @@ use super::keyspace::Lent;
 use super::settings::Settings;
 use super::walk::walk;
 use super::write::Write;
+use crate::fetch::{Together, Unfetched};
 use crate::run::approximate;
 use crate::run::run::Source;
 use bytes::Bytes;
@@ -30,6 +31,10 @@ impl Layout for Chunks {
 
     fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.look_up(key, at, |value| value.as_deref().map(read).is_some())
+    }
+
+    fn get_together(&self, key: &[u8], at: u64, fetch: &Together) -> Result<Option<Bytes>, Unfetched> {
+        self.look_up_together(key, at, fetch)
     }
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {

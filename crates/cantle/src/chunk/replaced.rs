@@ -19,13 +19,14 @@
 use super::Chunks;
 use crate::chunk::chunk::Chunk;
 use crate::chunk::context::Context;
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::layout::Op;
 use crate::log::index::memory_part::{MemoryHit, RecordPtr};
 use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::segment::Segment;
 use crate::maintenance::Class;
-use crate::run::get::find_indexed_before;
+use crate::run::get::find_indexed;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
 use crate::sync::atomic::{
@@ -229,10 +230,10 @@ fn look_in_log(
         // as a part finds its part indexed already: an index block for each of its keys would cost
         // more than an estimate is worth.
         let is_own = look == Look::Filters && is_filtered && part.end > before;
-        let hit = if is_own || !segment.may_contain(context, &parts.header, part, hash)? {
+        let hit = if is_own || !segment.may_contain(context, &parts.header, part, hash, &Directly)? {
             None
         } else if part.root.len > 0 && (look != Look::Filters || !is_filtered) {
-            find_indexed_before(context, segment, &parts, part.root, (key, u64::MAX), before)?
+            find_indexed(context, segment, &parts, part.root, (key, u64::MAX), before, &Directly)?
         } else if is_filtered && deleted.is_none() {
             let of = |count: &AtomicU64| count.load(Relaxed);
             let (user_bytes, large_bytes) = (of(&segment.user_bytes), of(&segment.large_bytes));
@@ -274,7 +275,7 @@ fn look_in_table(
     look: Look,
 ) -> Result<Looked> {
     let table = handle.open(&context.tables, &context.files, &context.order, &context.cache)?;
-    if !table.may_contain(hash)? {
+    if !table.may_contain(hash, &Directly)? {
         return Ok(Looked::Further);
     }
     if look == Look::Entries || !table.has_filter() {
@@ -300,7 +301,7 @@ fn look_in_table(
 }
 
 fn read_in_table(context: &Context, table: &Table, (key, hash): (&[u8], u64)) -> Result<Looked> {
-    let found = table.get(key, hash, u64::MAX, &|version| context.recovery.is_alive(version))?;
+    let found = table.get(key, hash, u64::MAX, &|version| context.recovery.is_alive(version), &Directly)?;
     Ok(match found {
         TableGet::Found { kind: Kind::Put, value, version } => {
             let user_bytes = (key.len() + value.len()) as u64;

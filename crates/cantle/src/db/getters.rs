@@ -103,6 +103,11 @@ impl Options {
         self.monitor
     }
 
+    /// True if the store reads many places through io_uring, if it can.
+    pub fn get_io_uring(&self) -> bool {
+        self.io_uring
+    }
+
     /// The options of the keyspace `default`.
     pub fn get_default_keyspace(&self) -> &KeyspaceOptions {
         &self.default_keyspace
@@ -128,6 +133,7 @@ impl fmt::Debug for Options {
             .field("checkpoint_interval", &self.checkpoint_interval)
             .field("write_buffer", &self.write_buffer)
             .field("monitor", &self.monitor)
+            .field("io_uring", &self.io_uring)
             .field("default_keyspace", &self.default_keyspace)
             .field("comparators", &self.get_comparator_names().collect::<Vec<_>>())
             .finish_non_exhaustive()

@@ -5,13 +5,14 @@ use super::handle::Db;
 use super::keyspace::Keyspace;
 use super::pop::{End, pop};
 use super::range::Range;
+use super::read::in_order;
 use super::snapshot::Snapshot;
 use crate::layout::Op;
 use crate::layout::kind::LayoutKind;
 use crate::layout::stats::RegionInfo;
 use crate::mvcc::KeySpan;
 use crate::types::bounds::{Bounds, KeyRange};
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
 use crate::types::value::{Key, Value};
 
@@ -55,6 +56,44 @@ macro_rules! operations {
                 read: impl FnOnce(&[u8]) -> T,
             ) -> Result<Option<T>> {
                 self.handle.store.get_with(self.own(), key.as_ref(), u64::MAX, read)
+            }
+
+            /// The values of many keys, in the order of the keys and as of one moment; `None` for an absent
+            /// key. The device reads for many keys at the same time: keys that are in no cache take a
+            /// fraction of the time that as many gets take. Each key fails by itself, as `get` does.
+            ///
+            /// All values are in memory at the same time. [`get_many_with`](Self::get_many_with) holds few.
+            ///
+            /// ```
+            /// # fn main() -> cantle::Result<()> {
+            /// # let dir = tempfile::tempdir().unwrap();
+            /// # let db = cantle::Db::open(dir.path().join("store"))?;
+            /// db.put("ada", "1815")?;
+            /// db.put("grace", "1906")?;
+            /// let years: cantle::Result<Vec<_>> = db.get_many(["grace", "bob", "ada"]).into_iter().collect();
+            /// let years: Vec<_> = years?.iter().map(|year| year.as_ref().map(|year| year.to_vec())).collect();
+            /// assert_eq!(years, [Some(b"1906".to_vec()), None, Some(b"1815".to_vec())]);
+            /// # Ok(()) }
+            /// ```
+            pub fn get_many(
+                &self,
+                keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+            ) -> Vec<Result<Option<Value>>> {
+                in_order(|answer| self.moment().read_many(self.own(), keys, answer))
+            }
+
+            /// As [`get_many`](Self::get_many), with a call of `read` for each key, in any order: with the
+            /// number of the key, from 0, and its value. Memory holds one value, or up to 64 short ones
+            /// whose blocks were read together. `read` may read and write the store; what it writes is not
+            /// seen.
+            pub fn get_many_with(
+                &self,
+                keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+                mut read: impl FnMut(usize, Result<Option<&[u8]>>),
+            ) {
+                self.moment().read_many(self.own(), keys, |number, found| {
+                    read(number, found.as_ref().map(Option::as_deref).map_err(Error::clone))
+                });
             }
 
             /// True if the key has a value. Fails as `get` does.
@@ -228,6 +267,10 @@ macro_rules! operations {
                 accept: impl FnMut(Key, Value) -> Result<T>,
             ) -> Result<Option<T>> {
                 pop(&self.handle, self.own(), end, accept)
+            }
+
+            fn moment(&self) -> Snapshot {
+                Snapshot::take(&self.handle, KeySpan::ALL)
             }
 
             fn range_of(&self, bounds: Bounds) -> Range {

@@ -227,6 +227,7 @@ pub struct Options {
     pub(crate) checkpoint_interval: Duration,
     pub(crate) write_buffer: bool,
     pub(crate) monitor: bool,
+    pub(crate) io_uring: bool,
     pub(crate) resources: Option<Resources>,
     pub(crate) default_keyspace: KeyspaceOptions,
     pub(crate) comparators: Vec<Arc<dyn Comparator>>,
@@ -249,6 +250,7 @@ impl Default for Options {
             checkpoint_interval: Duration::from_secs(5),
             write_buffer: true,
             monitor: false,
+            io_uring: false,
             resources: None,
             default_keyspace: KeyspaceOptions::default(),
             comparators: Vec::new(),
@@ -394,6 +396,20 @@ impl Options {
     /// buffer, no handler is installed.
     pub fn write_buffer(mut self, on: bool) -> Self {
         self.write_buffer = on;
+        self
+    }
+
+    /// If `on`, the store reads many places at once through a ring of the kernel (Linux's io_uring), where it
+    /// can have one: for [`Db::get_many`](crate::Db::get_many), in scans and in merges. Otherwise it gives the
+    /// kernel hints and then reads the places one by one, with the same results. Default: no. A ring takes
+    /// one system call for 64 places where hints take 127, but on a local SSD hints took less time
+    /// (`vfs/read_queue.rs`): measure.
+    ///
+    /// Stores that share [`Resources`] share a ring of 16 KiB, which they ask for at the first such reads.
+    /// Kernels, containers and sandboxes may refuse it. If a sandbox ends the process for asking, turn it
+    /// off here, or for all stores of a process by the environment variable `CANTLE_IO_URING=off`.
+    pub fn io_uring(mut self, on: bool) -> Self {
+        self.io_uring = on;
         self
     }
 

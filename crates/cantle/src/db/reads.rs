@@ -3,11 +3,12 @@
 use super::cursor::Cursor;
 use super::keyspace::{Keyspace, KeyspaceInner};
 use super::range::Range;
+use super::read::in_order;
 use super::snapshot::{Snapshot, SnapshotView};
 use super::transaction::{Transaction, TransactionView};
 use crate::sync::Arc;
 use crate::types::bounds::{Bounds, KeyRange};
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::value::{Key, Value};
 
 /// `$seen` describes the state that the reads see, for the documentation.
@@ -28,6 +29,27 @@ macro_rules! reads {
             ) -> Result<Option<T>> {
                 let (source, keyspace) = self.target();
                 source.read_with(keyspace, key.as_ref(), read)
+            }
+
+            #[doc = concat!("The values of many keys ", $seen, ". As [`Db::get_many`](crate::Db::get_many).")]
+            pub fn get_many(
+                &self,
+                keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+            ) -> Vec<Result<Option<Value>>> {
+                let (source, keyspace) = self.target();
+                in_order(|answer| source.read_many(keyspace, keys, answer))
+            }
+
+            #[doc = concat!("The values of many keys ", $seen, ", as [`Db::get_many_with`](crate::Db::get_many_with) reads them.")]
+            pub fn get_many_with(
+                &self,
+                keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+                mut read: impl FnMut(usize, Result<Option<&[u8]>>),
+            ) {
+                let (source, keyspace) = self.target();
+                source.read_many(keyspace, keys, |number, found| {
+                    read(number, found.as_ref().map(Option::as_deref).map_err(Error::clone))
+                });
             }
 
             /// True if the key has a value. Fails as `get` does.

@@ -9,6 +9,7 @@ use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::error::{Error, Result};
 use crate::types::value::Value;
+use bytes::Bytes;
 
 /// A consistent view of the store as it was when the snapshot was taken (EvenDB §3.2). Cheap to
 /// clone, and usable from any thread. While a snapshot is open, the store keeps the versions that
@@ -71,6 +72,19 @@ impl Snapshot {
     ) -> Result<Option<T>> {
         self.check(keyspace)?;
         self.handle.store.get_with(keyspace, key, self.guard.version(), read)
+    }
+
+    /// Calls `answer` with the number of each key and its value.
+    pub(super) fn read_many(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        mut answer: impl FnMut(usize, Result<Option<Bytes>>),
+    ) {
+        match self.check(keyspace) {
+            Ok(()) => self.handle.store.get_many(keyspace, keys, self.guard.version(), answer),
+            Err(error) => (0..keys.into_iter().count()).for_each(|number| answer(number, Err(error.clone()))),
+        }
     }
 
     pub(super) fn read(&self, keyspace: &Arc<KeyspaceInner>, key: &[u8]) -> Result<Option<Value>> {

@@ -43,6 +43,11 @@ pub struct Stats {
     /// Number of blocks that the device began to read for a seek while the seek waited for the block of another
     /// run (PebblesDB §4.2). 0 where reads are as fast as from the page cache.
     pub seek_blocks_announced: u64,
+    /// Number of places that were read together with others through a ring of the kernel
+    /// ([`Options::io_uring`](crate::Options::io_uring)), by all stores that share it.
+    pub reads_by_io_uring: u64,
+    /// Number of places that were read together with others after hints to the kernel, for want of a ring.
+    pub reads_by_hints: u64,
     /// Number of times since opening that the write buffer was drained: the buffered records of one
     /// log were moved to the log by one system call.
     pub write_buffer_drains: u64,

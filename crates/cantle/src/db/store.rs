@@ -112,6 +112,7 @@ impl Store {
         let jobs = MaintenanceStats::of(&substrate.pool);
         let drained = write_buffer.map(|write_buffer| write_buffer.drained()).unwrap_or_default();
         let files: u64 = keyspaces.iter().map(KeyspaceStats::file_bytes).sum();
+        let (reads_by_io_uring, reads_by_hints) = substrate.logs.queue.counts();
         Stats {
             version: substrate.mvcc.current(),
             epoch: substrate.recovery.epoch,
@@ -130,6 +131,8 @@ impl Store {
             memory: substrate.budget.stats(),
             cache_hits: substrate.cache.hits(),
             cache_misses: substrate.cache.misses(),
+            reads_by_io_uring,
+            reads_by_hints,
             seek_blocks_announced: substrate.tables.seek_reads.announced(),
             write_buffer_drains: drained.drains,
             write_buffer_records: drained.records,

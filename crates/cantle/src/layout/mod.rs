@@ -42,6 +42,7 @@ pub mod stats;
 pub mod verify;
 pub mod written_rows;
 
+use crate::fetch::{Together, Unfetched};
 use crate::format::bounds::encode_bounds;
 use crate::log::op::record::OP_BYTES_MAX;
 use crate::mvcc::{CommitCell, KeySpan, SnapshotGuard};
@@ -271,6 +272,12 @@ pub trait Layout: Any + Send + Sync {
     fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let value = self.get(key, at)?;
         Ok(value.map(|value| read(&value)).is_some())
+    }
+    /// As `get`, for one of many keys whose reads are made together. After [`Unfetched::Requested`] it is
+    /// called again, with the same version.
+    fn get_together(&self, key: &[u8], at: u64, fetch: &Together) -> Result<Option<Bytes>, Unfetched> {
+        let _ = fetch;
+        Ok(self.get(key, at)?)
     }
     /// The pairs within `bounds` that `snapshot` sees.
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor>;

@@ -1,6 +1,7 @@
 //! Reads and checks the whole file of a run.
 
 use super::stats::Report;
+use crate::fetch::Directly;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::log::op::record::{LogRecord, may_begin};
 use crate::log::segment::Segment;
@@ -69,7 +70,7 @@ fn verify_referred(
             if let Ok((reference, log)) = logs.resolve(&value) {
                 *bytes.entry(log.id).or_default() += u64::from(reference.len);
             }
-            match logs.read(env, &key, &value) {
+            match logs.read(env, &key, &value, &Directly) {
                 Ok(_) => {}
                 Err(error) if error.is_corruption() => damaged(error),
                 Err(error) => return Err(error),

@@ -12,6 +12,7 @@ use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
 use crate::types::order::KeyOrder;
+use crate::vfs::ReadQueue;
 use crossbeam_utils::atomic::AtomicCell;
 use std::ops::Deref;
 
@@ -45,6 +46,8 @@ pub struct LogShared {
     pub cache: BlockCache,
     pub recovery: Arc<Recovery>,
     pub memory: Arc<LogMemory>,
+    /// For reads of many places at once.
+    pub queue: Arc<ReadQueue>,
     /// `None` if appends do not wait.
     pub write_buffer: Option<Arc<WriteBuffer>>,
 }

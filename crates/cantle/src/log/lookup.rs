@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::cache::CacheValue;
+use crate::fetch::{Directly, Fetch, Place};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::FileHeader;
@@ -19,11 +20,6 @@ use crate::types::error::{Error, Result};
 use bytes::Bytes;
 
 impl Segment {
-    /// The operation at `place`: key and value.
-    pub fn read_op(&self, header: &FileHeader, place: RecordPtr) -> Result<(Bytes, usize)> {
-        self.op_of(header, place, self.read_payload(header, place)?)
-    }
-
     pub fn op_of(&self, header: &FileHeader, place: RecordPtr, payload: Bytes) -> Result<(Bytes, usize)> {
         match LogRecord::decode(&payload, header.base_version) {
             Ok(LogRecord::Op(op)) => {
@@ -40,26 +36,47 @@ impl Segment {
 
     /// The value of the operation at `place`.
     pub fn read_value(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
-        let (payload, value_start) = self.read_op(header, place)?;
+        self.fetch_value(header, place, &Directly)
+    }
+
+    /// The same.
+    pub fn fetch_value<F: Fetch>(
+        &self,
+        header: &FileHeader,
+        place: RecordPtr,
+        fetch: &F,
+    ) -> Result<Bytes, F::Stop> {
+        let payload = self.fetch_payload(header, place, fetch)?;
+        let (payload, value_start) = self.op_of(header, place, payload)?;
         Ok(payload.slice(value_start..))
     }
 
-    pub(super) fn read_payload(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
-        match self.read_in_memory(header, place) {
-            Some(payload) => payload,
-            None => self.record_file(*header)?.read(place.offset, place.len as usize),
-        }
+    fn fetch_payload<F: Fetch>(
+        &self,
+        header: &FileHeader,
+        place: RecordPtr,
+        fetch: &F,
+    ) -> Result<Bytes, F::Stop> {
+        let bytes = self.fetch_bytes(header, place, fetch)?;
+        Ok(record_payload(header, &self.file.path, place.offset, bytes, place.len as usize)?)
     }
 
     /// The bytes at `place`, from memory or from the file.
-    fn read_bytes(&self, header: &FileHeader, place: RecordPtr) -> Result<Bytes> {
-        match self.tail.read(place.offset, place.len as usize) {
-            Some(bytes) => Ok(Bytes::from(bytes)),
-            None => self.record_file(*header)?.read_bytes(place.offset, place.len as usize),
+    fn fetch_bytes<F: Fetch>(
+        &self,
+        header: &FileHeader,
+        place: RecordPtr,
+        fetch: &F,
+    ) -> Result<Bytes, F::Stop> {
+        let (offset, len) = (place.offset, place.len as usize);
+        if let Some(bytes) = self.tail.read(offset, len) {
+            return Ok(Bytes::from(bytes));
         }
+        let place = Place { file: self.file.id, offset, len: len as u64 };
+        fetch.bytes(place, || self.file.handle(), || self.record_file(*header)?.read_bytes(offset, len))
     }
 
-    /// As [`Self::read_payload`], if the tail has the record in memory.
+    /// The payload of the record at `place`, if the tail has it in memory.
     fn read_in_memory(&self, header: &FileHeader, place: RecordPtr) -> Option<Result<Bytes>> {
         let len = place.len as usize;
         let bytes = self.tail.read(place.offset, len)?;
@@ -75,8 +92,22 @@ impl Segment {
 
     /// A block of the index, through the cache.
     pub fn index_block(&self, env: &LogEnv, header: &FileHeader, place: RecordPtr) -> Result<Arc<Block>> {
-        let load = || self.block_of(header, place, &self.read_bytes(header, place)?).map(Arc::new);
-        match env.cache.get_or_load(self.file.id, place.offset, || load().map(CacheValue::Block))? {
+        self.fetch_index_block(env, header, place, &Directly)
+    }
+
+    /// The same.
+    pub fn fetch_index_block<F: Fetch>(
+        &self,
+        env: &LogEnv,
+        header: &FileHeader,
+        place: RecordPtr,
+        fetch: &F,
+    ) -> Result<Arc<Block>, F::Stop> {
+        let load = || {
+            let bytes = self.fetch_bytes(header, place, fetch)?;
+            Ok(Arc::new(self.block_of(header, place, &bytes)?))
+        };
+        match fetch.entry(&env.cache, self.file.id, place.offset, || load().map(CacheValue::Block))? {
             CacheValue::Block(block) => Ok(block),
             CacheValue::Bytes(_) => load(),
         }
@@ -106,27 +137,28 @@ impl Segment {
     }
 
     /// True if the part's filter does not exclude a key of this hash.
-    pub fn may_contain(
+    pub fn may_contain<F: Fetch>(
         &self,
         env: &LogEnv,
         header: &FileHeader,
         part: &IndexedPart,
         hash: u64,
-    ) -> Result<bool> {
+        fetch: &F,
+    ) -> Result<bool, F::Stop> {
         if part.filter.len == 0 {
             return Ok(true);
         }
         let (place, pieces) = part.filter_piece(hash);
         let load = || {
-            let payload = self.read_payload(header, place)?;
+            let payload = self.fetch_payload(header, place, fetch)?;
             let Ok(LogRecord::Block(_)) = LogRecord::decode(&payload, header.base_version) else {
                 let what = "a filter's place holds no filter";
-                return Err(Error::corruption(&self.file.path, place.offset, what));
+                return Err(Error::corruption(&self.file.path, place.offset, what).into());
             };
             Ok(payload.slice(1..))
         };
         let filter =
-            match env.cache.get_or_load(self.file.id, place.offset, || load().map(CacheValue::Bytes))? {
+            match fetch.entry(&env.cache, self.file.id, place.offset, || load().map(CacheValue::Bytes))? {
                 CacheValue::Bytes(filter) => filter,
                 CacheValue::Block(_) => load()?,
             };

@@ -43,6 +43,7 @@ pub fn log_env(vfs: &Arc<dyn Vfs>, epoch: u64) -> Arc<LogEnv> {
         cache: BlockCache::new(1 << 20),
         recovery: Arc::new(recovery),
         memory: Arc::new(LogMemory::new(64 << 20)),
+        queue: Arc::default(),
         write_buffer: None,
     };
     Arc::new(LogEnv {

@@ -6,6 +6,7 @@
 use super::keyspace::Lsm;
 use super::shape::{Piece, Shape};
 use super::view::View;
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::log::read::ahead::Reads;
 use crate::log::read::cursor::IndexedCursor;
@@ -163,14 +164,16 @@ fn may_contain(env: &RunEnv, run: &Run, key: &[u8], hash: u64) -> Result<bool> {
         Source::Table(table) => {
             let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
             if table.has_filter() {
-                return table.may_contain(hash);
+                return table.may_contain(hash, &Directly);
             }
-            Ok(matches!(table.get(key, hash, u64::MAX, &|_| true)?, TableGet::Found { .. }))
+            Ok(matches!(table.get(key, hash, u64::MAX, &|_| true, &Directly)?, TableGet::Found { .. }))
         }
         Source::Log(segment) => {
             let parts = segment.parts(env)?;
             for part in &parts.indexed {
-                if !part.lacks(&env.order, key) && segment.may_contain(env, &parts.header, part, hash)? {
+                if !part.lacks(&env.order, key)
+                    && segment.may_contain(env, &parts.header, part, hash, &Directly)?
+                {
                     return Ok(true);
                 }
             }

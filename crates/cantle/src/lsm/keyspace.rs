@@ -9,6 +9,7 @@ use super::state::LEVELS_MAX;
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
 use crate::cache::rows::{Row, Rows};
+use crate::fetch::{Directly, Fetch, Together, Unfetched};
 use crate::filter::bloom;
 use crate::log::shared::SharedLog;
 use crate::memory::account::Charge;
@@ -22,6 +23,7 @@ use crate::sync::counter::{Counter, sampled};
 use crate::sync::on_use::OnUse;
 use crate::sync::{Arc, Mutex};
 use crate::types::error::Result;
+use bytes::Bytes;
 use crossbeam_utils::atomic::AtomicCell;
 use std::sync::Weak;
 
@@ -164,16 +166,9 @@ impl<S: Shape> Lsm<S> {
 
     /// The newest value of `key` at or below version `at`.
     pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Row>> {
-        self.counters.gets.add(1);
-        if sampled(SAMPLED_GETS) {
-            self.substrate.budget.count_gets(SAMPLED_GETS);
-        }
+        self.count_get();
         let hash = bloom::hash(key);
-        let read = || {
-            let view = self.rotation.view.load();
-            let runs = view.runs_at(&self.env.order, key);
-            Ok(get(&self.env, runs, key, hash, at)?.value)
-        };
+        let read = || self.read(key, hash, at, &Directly);
         let row = match self.rows().filter(|_| at == u64::MAX) {
             Some(rows) => rows.get_or_read(key, hash, read)?,
             None => read()?.map(Row::Read),
@@ -182,6 +177,31 @@ impl<S: Shape> Lsm<S> {
             self.counters.gets_row.add(1);
         }
         Ok(row)
+    }
+
+    /// The same without the row cache, for one of many gets.
+    pub(super) fn look_up_together(
+        &self,
+        key: &[u8],
+        at: u64,
+        fetch: &Together,
+    ) -> Result<Option<Bytes>, Unfetched> {
+        let value = self.read(key, bloom::hash(key), at, fetch)?;
+        self.count_get();
+        Ok(value)
+    }
+
+    fn read<F: Fetch>(&self, key: &[u8], hash: u64, at: u64, fetch: &F) -> Result<Option<Bytes>, F::Stop> {
+        let view = self.rotation.view.load();
+        let runs = view.runs_at(&self.env.order, key);
+        Ok(get(&self.env, runs, key, hash, at, fetch)?.value)
+    }
+
+    fn count_get(&self) {
+        self.counters.gets.add(1);
+        if sampled(SAMPLED_GETS) {
+            self.substrate.budget.count_gets(SAMPLED_GETS);
+        }
     }
 
     /// Reports the live bytes to the store.

@@ -7,6 +7,7 @@ use super::shape::Shape;
 use super::view::View;
 use super::write::Write;
 use crate::cache::rows::Row;
+use crate::fetch::{Together, Unfetched};
 use crate::layout::options::Settings;
 use crate::layout::stats::{KeyspaceStats, RegionInfo, Report};
 use crate::layout::verify::verify;
@@ -33,6 +34,10 @@ impl<S: Named> Layout for Lsm<S> {
 
     fn get_with(&self, key: &[u8], at: u64, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(self.look_up(key, at)?.map(|value| read(&value)).is_some())
+    }
+
+    fn get_together(&self, key: &[u8], at: u64, fetch: &Together) -> Result<Option<Bytes>, Unfetched> {
+        self.look_up_together(key, at, fetch)
     }
 
     fn cursor(self: Arc<Self>, bounds: Bounds, snapshot: SnapshotGuard) -> Box<dyn PairCursor> {

@@ -12,6 +12,7 @@ use super::get::{find_indexed, search_part};
 use super::merged::Merged;
 use super::run::{Run, Source};
 use super::stack::RunStack;
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::log::index::parts::Parts;
 use crate::log::index::range_deletes::RangeDeletes;
@@ -78,9 +79,9 @@ fn newest_in_log(env: &RunEnv, segment: &Segment, key: &[u8], hash: u64) -> Resu
     }
     for part in &parts.indexed {
         let mut newest = covering(&part.tombstones);
-        if segment.may_contain(env, &parts.header, part, hash)? {
+        if segment.may_contain(env, &parts.header, part, hash, &Directly)? {
             let hit = if part.root.len > 0 {
-                find_indexed(env, segment, &parts, part.root, key, u64::MAX)?
+                find_indexed(env, segment, &parts, part.root, (key, u64::MAX), u64::MAX, &Directly)?
             } else {
                 search_part(env, segment, &parts, part, key, u64::MAX)?
             };
@@ -98,8 +99,8 @@ fn newest_in_table(env: &RunEnv, table: &TableHandle, key: &[u8], hash: u64) -> 
     let has_deleted = table.has_deleted;
     let table = table.open(&env.tables, &env.files, &env.order, &env.cache)?;
     let alive = |version| env.recovery.is_alive(version);
-    let deleted = if has_deleted { table.deleted_at(key, u64::MAX, &alive)? } else { None };
-    Ok(match table.get(key, hash, u64::MAX, &alive)? {
+    let deleted = if has_deleted { table.deleted_at(key, u64::MAX, &alive, &Directly)? } else { None };
+    Ok(match table.get(key, hash, u64::MAX, &alive, &Directly)? {
         TableGet::Found { version, .. } => deleted.max(Some(version)),
         TableGet::FilteredOut | TableGet::Absent => deleted,
     })

@@ -2,6 +2,7 @@
 //! state stay as they were written.
 
 use super::tests::{KEYS, Op, key_of, merged_tables, range, run_env, run_of, value_of};
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
 use crate::log::test_support::{log_env, new_log, write};
@@ -82,7 +83,7 @@ fn assert_seen(env: &Arc<RunEnv>, stack: &RunStack, writes: &[(Op, u64)], open: 
         let pairs = written(writes, at);
         for key in 0..KEYS {
             let (name, value) = (key_of(key), pairs.get(&key_of(key)[..]));
-            let found = stack.get(env, &name, bloom::hash(&name), at).unwrap().value;
+            let found = stack.get(env, &name, bloom::hash(&name), at, &Directly).unwrap().value;
             assert_eq!(found.as_deref(), value.map(|value| &value[..]), "get {key} at {at}");
             if at != u64::MAX && now.get(&name[..]) != value {
                 assert!(key_changed(env, stack, &name, at).unwrap(), "{key} has changed since {at}");

@@ -3,6 +3,7 @@
 use super::run::{Run, Source};
 use super::stack::RunStack;
 use crate::block::BlockCursor;
+use crate::fetch::Fetch;
 use crate::format::codec::Decoder;
 use crate::log::index::indexed_part::{IndexedPart, decode_place};
 use crate::log::index::memory_part::{MemoryHit, MemoryPart, RecordPtr};
@@ -13,6 +14,7 @@ use crate::log::segment::Segment;
 use crate::run::env::RunEnv;
 use crate::run::referred::ReferredLogs;
 use crate::sync::Arc;
+use crate::sync::counter::Counter;
 use crate::sync::time::now;
 use crate::table::TableGet;
 use crate::table::TableHandle;
@@ -46,53 +48,94 @@ pub enum Served {
 
 impl RunStack {
     /// Looks up `key`, which has this hash, at version `at`, in the newest source first.
-    pub fn get(&self, env: &RunEnv, key: &[u8], hash: u64, at: u64) -> Result<Answer> {
-        get(env, self.files.iter(), key, hash, at)
+    pub fn get<F: Fetch>(
+        &self,
+        env: &RunEnv,
+        key: &[u8],
+        hash: u64,
+        at: u64,
+        fetch: &F,
+    ) -> Result<Answer, F::Stop> {
+        get(env, self.files.iter(), key, hash, at, fetch)
     }
 }
 
 /// Looks up `key`, which has this hash, at version `at`, in runs of which the newest comes first.
-pub fn get<'a>(
+pub fn get<'a, F: Fetch>(
     env: &RunEnv,
     runs: impl Iterator<Item = &'a Run>,
     key: &[u8],
     hash: u64,
     at: u64,
-) -> Result<Answer> {
-    let counters = &env.counters;
+    fetch: &F,
+) -> Result<Answer, F::Stop> {
     let begun = now();
-    let mut asked = 0;
-    for file in runs {
+    let search = Search { env, key, hash, at, fetch, passed: Passed::default() };
+    let (mut asked, mut found) = (0, None);
+    for run in runs {
+        // First, as most runs of a get end here, and neither span nor marks are looked at.
+        if let Source::Table(table) = &run.source
+            && table.is_known_to_lack(&env.cache, hash)
+        {
+            asked += 1;
+            add_one(&search.passed.filter_skips);
+            continue;
+        }
         let order = &env.order;
-        if !file.span.contains(order, key) || !file.is_visible(at) || file.is_dropped_at(order, key, at) {
+        if !run.span.contains(order, key) || !run.is_visible(at) || run.is_dropped_at(order, key, at) {
             continue;
         }
         asked += 1;
-        let found = match &file.source {
-            Source::Log(segment) => get_in_log(env, segment, key, hash, at)?,
-            Source::Table(table) => {
-                get_in_table(env, table, key, hash, at)?.map(|found| (found, Served::Table))
-            }
+        found = match &run.source {
+            Source::Log(segment) => search.in_log(segment)?,
+            Source::Table(table) => search.in_table(table)?.map(|found| (found, Served::Table)),
         };
-        if let Some((found, served)) = found {
-            let value = match found {
-                Found::Value(value) => Some(value),
-                Found::Deleted => None,
-            };
-            let counter = match (&value, served) {
-                (None, _) => &counters.gets_absent,
-                (_, Served::LogMemory) => &counters.gets_log_memory,
-                (_, Served::LogIndex) => &counters.gets_log_index,
-                (_, Served::Table) => &counters.gets_table,
-            };
-            counter.add_since(begun);
-            counters.get_runs.add(asked);
-            return Ok(Answer { value, served: Some(served) });
+        if found.is_some() {
+            break;
         }
     }
-    counters.gets_absent.add_since(begun);
+    let (value, served) = match found {
+        Some((Found::Value(value), served)) => (Some(value), Some(served)),
+        Some((Found::Deleted, served)) => (None, Some(served)),
+        None => (None, None),
+    };
+    // A get that waits for a read begins again, and counts once.
+    let counters = &env.counters;
+    let counter = match (&value, served) {
+        (None, _) | (_, None) => &counters.gets_absent,
+        (_, Some(Served::LogMemory)) => &counters.gets_log_memory,
+        (_, Some(Served::LogIndex)) => &counters.gets_log_index,
+        (_, Some(Served::Table)) => &counters.gets_table,
+    };
+    counter.add_since(begun);
     counters.get_runs.add(asked);
-    Ok(Answer { value: None, served: None })
+    search.passed.count(env);
+    Ok(Answer { value, served })
+}
+
+/// Number of files and parts of files that a get passed over, or searched in vain.
+#[derive(Default)]
+struct Passed {
+    filter_skips: Cell<u64>,
+    filter_false_positives: Cell<u64>,
+    parts: Cell<u64>,
+}
+
+impl Passed {
+    fn count(&self, env: &RunEnv) {
+        let add = |counter: &Counter, number: &Cell<u64>| {
+            if number.get() > 0 {
+                counter.add(number.get());
+            }
+        };
+        add(&env.counters.filter_skips, &self.filter_skips);
+        add(&env.counters.filter_false_positives, &self.filter_false_positives);
+        add(&env.log.counters.parts_passed_over, &self.parts);
+    }
+}
+
+fn add_one(number: &Cell<u64>) {
+    number.set(number.get() + 1);
 }
 
 /// Offset in the log of the newest of `tombstones` that covers `key` and counts at `at`.
@@ -102,55 +145,117 @@ pub fn newest_tombstone(env: &RunEnv, tombstones: &RangeDeletes, key: &[u8], at:
     counting.map(|t| t.offset).max()
 }
 
-fn get_in_log(
-    env: &RunEnv,
-    segment: &Segment,
-    key: &[u8],
+/// A get of one key.
+struct Search<'a, F> {
+    env: &'a RunEnv,
+    key: &'a [u8],
     hash: u64,
     at: u64,
-) -> Result<Option<(Found, Served)>> {
-    let parts = segment.parts(env)?;
-    let found = parts.memory.as_ref().map(|memory| get_in_memory(env, memory, key, at));
-    if let Some(hole) = parts.hole_of(key) {
-        // The lost operations hide everything older.
-        let offset = |(hit, _): &MemoryValue| hit.place.offset;
-        let newest = found.as_ref().and_then(|(hit, deleted)| hit.as_ref().map(offset).max(*deleted));
-        if newest.is_none_or(|offset| offset < hole.offset) {
-            return Err(hole.error.clone());
+    fetch: &'a F,
+    passed: Passed,
+}
+
+impl<F: Fetch> Search<'_, F> {
+    fn in_log(&self, segment: &Segment) -> Result<Option<(Found, Served)>, F::Stop> {
+        let Self { env, key, hash, at, fetch, .. } = *self;
+        let parts = segment.parts(env)?;
+        let found = parts.memory.as_ref().map(|memory| get_in_memory(env, memory, key, at));
+        if let Some(hole) = parts.hole_of(key) {
+            // The lost operations hide everything older.
+            let offset = |(hit, _): &MemoryValue| hit.place.offset;
+            let newest = found.as_ref().and_then(|(hit, deleted)| hit.as_ref().map(offset).max(*deleted));
+            if newest.is_none_or(|offset| offset < hole.offset) {
+                return Err(hole.error.clone().into());
+            }
         }
-    }
-    if let Some((hit, deleted)) = found
-        && let Some(found) = resolve(segment, &parts, hit, deleted)?
-    {
-        return Ok(Some((found, Served::LogMemory)));
-    }
-    let (passed_over, mut found) = (Cell::new(0), None);
-    for part in parts.that_may_have(&env.order, key, &passed_over) {
-        let deleted = newest_tombstone(env, &part.tombstones, key, at);
-        if !segment.may_contain(env, &parts.header, part, hash)? {
-            env.counters.filter_skips.add(1);
-            if deleted.is_some() {
-                found = Some((Found::Deleted, Served::LogIndex));
+        if let Some((hit, deleted)) = found
+            && let Some(found) = self.resolve(segment, &parts, hit, deleted)?
+        {
+            return Ok(Some((found, Served::LogMemory)));
+        }
+        let (passed_over, mut found) = (Cell::new(0), None);
+        for part in parts.that_may_have(&env.order, key, &passed_over) {
+            let deleted = newest_tombstone(env, &part.tombstones, key, at);
+            if !segment.may_contain(env, &parts.header, part, hash, fetch)? {
+                add_one(&self.passed.filter_skips);
+                if deleted.is_some() {
+                    found = Some((Found::Deleted, Served::LogIndex));
+                    break;
+                }
+                continue;
+            }
+            let hit = if part.root.len > 0 {
+                learn::learn(env, segment, &parts.header, part, fetch)?;
+                find_indexed(env, segment, &parts, part.root, (key, at), u64::MAX, fetch)?
+            } else {
+                fetch.before_long_read()?;
+                search_part(env, segment, &parts, part, key, at)?
+            };
+            if hit.is_none() && part.filter.len > 0 {
+                add_one(&self.passed.filter_false_positives);
+            }
+            if let Some(settled) = self.resolve(segment, &parts, hit.map(|hit| (hit, None)), deleted)? {
+                found = Some((settled, Served::LogIndex));
                 break;
             }
-            continue;
         }
-        let hit = if part.root.len > 0 {
-            learn::learn(env, segment, &parts.header, part)?;
-            find_indexed(env, segment, &parts, part.root, key, at)?
-        } else {
-            search_part(env, segment, &parts, part, key, at)?
-        };
-        if hit.is_none() && part.filter.len > 0 {
-            env.counters.filter_false_positives.add(1);
-        }
-        if let Some(settled) = resolve(segment, &parts, hit.map(|hit| (hit, None)), deleted)? {
-            found = Some((settled, Served::LogIndex));
-            break;
-        }
+        self.passed.parts.set(self.passed.parts.get() + passed_over.get() as u64);
+        Ok(found)
     }
-    env.log.counters.parts_passed_over.add(passed_over.get() as u64);
-    Ok(found)
+
+    /// The later of an entry and a range delete in one part counts.
+    fn resolve(
+        &self,
+        segment: &Segment,
+        parts: &Parts,
+        hit: Option<MemoryValue>,
+        deleted: Option<u64>,
+    ) -> Result<Option<Found>, F::Stop> {
+        let hit = hit.filter(|(hit, _)| deleted.is_none_or(|offset| hit.place.offset > offset));
+        Ok(match hit {
+            Some((hit, value)) if hit.kind == Kind::Put => Some(Found::Value(match value {
+                Some(value) => value,
+                None => segment.fetch_value(&parts.header, hit.place, self.fetch)?,
+            })),
+            // Tables alone refer to values elsewhere.
+            Some((hit, _)) if hit.kind == Kind::PutApart => {
+                let what = "the index of a log has an entry of a table";
+                return Err(Error::corruption(&segment.file.path, hit.place.offset, what).into());
+            }
+            Some(_) => Some(Found::Deleted),
+            None => deleted.map(|_| Found::Deleted),
+        })
+    }
+
+    fn in_table(&self, handle: &Arc<TableHandle>) -> Result<Option<Found>, F::Stop> {
+        let Self { env, key, hash, at, fetch, .. } = *self;
+        let has_deleted = handle.has_deleted;
+        let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
+        let alive = |version| env.recovery.is_alive(version);
+        let deleted = if has_deleted { table.deleted_at(key, at, &alive, fetch)? } else { None };
+        let covered = deleted.map(|_| Found::Deleted);
+        if has_deleted && table.meta().entries == 0 {
+            return Ok(covered);
+        }
+        Ok(match table.get(key, hash, at, &alive, fetch)? {
+            TableGet::Found { version, .. } if deleted > Some(version) => covered,
+            TableGet::Found { kind: Kind::Put, value, .. } => Some(Found::Value(value)),
+            TableGet::Found { kind: Kind::PutApart, value, .. } => {
+                let mut referred = ReferredLogs::default();
+                referred.add_table(handle);
+                Some(Found::Value(referred.read(env, key, &value, fetch)?))
+            }
+            TableGet::Found { .. } => Some(Found::Deleted),
+            TableGet::FilteredOut => {
+                add_one(&self.passed.filter_skips);
+                covered
+            }
+            TableGet::Absent => {
+                add_one(&self.passed.filter_false_positives);
+                covered
+            }
+        })
+    }
 }
 
 /// The newest entry and the newest range delete, as of one moment: a batch may hold both, in either
@@ -177,57 +282,24 @@ fn get_in_memory(
 /// An entry, with its value if that is in memory.
 type MemoryValue = (MemoryHit, Option<Bytes>);
 
-/// The later of an entry and a range delete in one part counts.
-fn resolve(
-    segment: &Segment,
-    parts: &Parts,
-    hit: Option<MemoryValue>,
-    deleted: Option<u64>,
-) -> Result<Option<Found>> {
-    let hit = hit.filter(|(hit, _)| deleted.is_none_or(|offset| hit.place.offset > offset));
-    Ok(match hit {
-        Some((hit, value)) if hit.kind == Kind::Put => Some(Found::Value(match value {
-            Some(value) => value,
-            None => segment.read_value(&parts.header, hit.place)?,
-        })),
-        // Tables alone refer to values elsewhere.
-        Some((hit, _)) if hit.kind == Kind::PutApart => {
-            let what = "the index of a log has an entry of a table";
-            return Err(Error::corruption(&segment.file.path, hit.place.offset, what));
-        }
-        Some(_) => Some(Found::Deleted),
-        None => deleted.map(|_| Found::Deleted),
-    })
-}
-
 /// Searches a part's index: the root, then one block, or a second one if a key's versions fill the
-/// first.
-pub fn find_indexed(
-    env: &RunEnv,
-    segment: &Segment,
-    parts: &Parts,
-    root: RecordPtr,
-    key: &[u8],
-    at: u64,
-) -> Result<Option<MemoryHit>> {
-    find_indexed_before(env, segment, parts, root, (key, at), u64::MAX)
-}
-
-/// As [`find_indexed`], limited to records before `before` in the log.
-pub fn find_indexed_before(
+/// first. Only records before `before` in the log count.
+pub fn find_indexed<F: Fetch>(
     env: &RunEnv,
     segment: &Segment,
     parts: &Parts,
     root: RecordPtr,
     (key, at): (&[u8], u64),
     before: u64,
-) -> Result<Option<MemoryHit>> {
+    fetch: &F,
+) -> Result<Option<MemoryHit>, F::Stop> {
     let malformed = |place| segment.malformed_block(place);
-    let mut roots = BlockCursor::new(segment.index_block(env, &parts.header, root)?, env.order.clone());
+    let block_at = |place| segment.fetch_index_block(env, &parts.header, place, fetch);
+    let mut roots = BlockCursor::new(block_at(root)?, env.order.clone());
     roots.seek(key).map_err(malformed(root))?;
     while roots.entry().is_some() {
         let place = decode_place(&mut Decoder::new(&roots.value())).map_err(malformed(root))?;
-        let mut block = BlockCursor::new(segment.index_block(env, &parts.header, place)?, env.order.clone());
+        let mut block = BlockCursor::new(block_at(place)?, env.order.clone());
         block.seek_version(key, at).map_err(malformed(place))?;
         while let Some(entry) = block.entry() {
             if env.order.compare(entry.key, key) != Ordering::Equal {
@@ -266,39 +338,4 @@ pub fn search_part(
         Ok(())
     })?;
     Ok(newest)
-}
-
-fn get_in_table(
-    env: &RunEnv,
-    handle: &Arc<TableHandle>,
-    key: &[u8],
-    hash: u64,
-    at: u64,
-) -> Result<Option<Found>> {
-    let has_deleted = handle.has_deleted;
-    let table = handle.open(&env.tables, &env.files, &env.order, &env.cache)?;
-    let alive = |version| env.recovery.is_alive(version);
-    let deleted = if has_deleted { table.deleted_at(key, at, &alive)? } else { None };
-    let covered = deleted.map(|_| Found::Deleted);
-    if has_deleted && table.meta().entries == 0 {
-        return Ok(covered);
-    }
-    Ok(match table.get(key, hash, at, &alive)? {
-        TableGet::Found { version, .. } if deleted > Some(version) => covered,
-        TableGet::Found { kind: Kind::Put, value, .. } => Some(Found::Value(value)),
-        TableGet::Found { kind: Kind::PutApart, value, .. } => {
-            let mut referred = ReferredLogs::default();
-            referred.add_table(handle);
-            Some(Found::Value(referred.read(env, key, &value)?))
-        }
-        TableGet::Found { .. } => Some(Found::Deleted),
-        TableGet::FilteredOut => {
-            env.counters.filter_skips.add(1);
-            covered
-        }
-        TableGet::Absent => {
-            env.counters.filter_false_positives.add(1);
-            covered
-        }
-    })
 }

@@ -1,5 +1,6 @@
 //! The entries of a stack as one merged walk, with the range deletes that apply to them.
 
+use crate::fetch::Directly;
 use crate::log::index::memory_part::{MemoryCursor, MemoryPart, RecordPtr};
 use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::op::range_delete::RangeTombstone;
@@ -294,7 +295,7 @@ impl Merged {
 
     /// The value that an entry of `key` with this value refers to.
     pub fn read_referred(&self, key: &[u8], value: &[u8]) -> Result<Bytes> {
-        self.referred.read(&self.env, key, value)
+        self.referred.read(&self.env, key, value, &Directly)
     }
 
     /// The kind and the value of the present entry, of this kind, as a merge passes them on.
@@ -309,7 +310,7 @@ impl Merged {
             return Ok((kind, reference));
         }
         self.env.counters.values_copied.add(1);
-        Ok((Kind::Put, self.referred.read(&self.env, key, &reference)?))
+        Ok((Kind::Put, self.referred.read(&self.env, key, &reference, &Directly)?))
     }
 }
 
@@ -393,7 +394,7 @@ impl Sources {
         for (number, part) in parts.indexed.iter().enumerate() {
             // A job that passes once reads the log and not its index.
             if once.is_none() {
-                learn::learn(env, segment, &parts.header, part)?;
+                learn::learn(env, segment, &parts.header, part, &Directly)?;
             }
             if part.is_outside(&env.order, span) {
                 continue;

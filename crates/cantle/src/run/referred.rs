@@ -15,6 +15,7 @@
 //!
 //! A value is long if its record is longer than [`RunOptions::longest_inline`](super::env::RunOptions).
 
+use crate::fetch::{Fetch, Place};
 use crate::files::StoreFile;
 use crate::format::header::{FileHeader, FileKind};
 use crate::log::index::memory_part::{MemoryCursor, RecordPtr};
@@ -22,7 +23,7 @@ use crate::log::op::record::LogRecord;
 use crate::log::read::cursor::IndexedCursor;
 use crate::log::read::pass::LogWalk;
 use crate::log::segment::Segment;
-use crate::records::{RecordFile, Reference};
+use crate::records::{RecordFile, Reference, record_payload};
 use crate::run::env::RunEnv;
 use crate::run::run::{ANY_PART, is_sparse};
 use crate::sync::Arc;
@@ -32,6 +33,7 @@ use crate::types::entry::{EntryCursor, EntryRef, Kind};
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
 use bytes::Bytes;
+use std::path::Path;
 
 /// The index of a log is looked at if its pairs have this part of the length of a long value, on average.
 const SHORT_FRACTION: u64 = 64;
@@ -90,38 +92,74 @@ impl ReferredLogs {
     }
 
     /// The value that an entry of `key` refers to.
-    pub fn read(&self, env: &RunEnv, key: &[u8], value: &[u8]) -> Result<Bytes> {
+    pub fn read<F: Fetch>(
+        &self,
+        env: &RunEnv,
+        key: &[u8],
+        value: &[u8],
+        fetch: &F,
+    ) -> Result<Bytes, F::Stop> {
         let (reference, log) = self.resolve(value)?;
-        read_value(env, log, &reference, key)
+        read_value(env, log, &reference, key, fetch)
     }
 }
 
 /// The value of `key` that stands at this place of a log of the store. Nothing is cached: such a value would
 /// take the place of many blocks.
-fn read_value(env: &RunEnv, log: &StoreFile, reference: &Reference, key: &[u8]) -> Result<Bytes> {
+fn read_value<F: Fetch>(
+    env: &RunEnv,
+    log: &StoreFile,
+    reference: &Reference,
+    key: &[u8],
+    fetch: &F,
+) -> Result<Bytes, F::Stop> {
     // The rest of the header is not part of a record's checksum, and versions are not needed.
     let (keyspace, store, file, epoch) = (log.keyspace, env.files.store, log.id, log.epoch);
     let header = FileHeader { kind: FileKind::Log, keyspace, store, file, epoch, base_version: 0 };
-    let records = RecordFile { file: log.handle()?, path: log.path.clone(), header };
-    value_of(&records, reference, &env.order, key)
+    let records = || Ok::<_, Error>(RecordFile { file: log.handle()?, path: log.path.clone(), header });
+    let Reference { offset, len, .. } = *reference;
+    let place = Place { file, offset, len: len.into() };
+    let bytes = fetch.bytes(place, || log.handle(), || record_bytes(&records()?, reference))?;
+    let payload = record_payload(&header, &log.path, offset, bytes, len as usize)?;
+    Ok(value_in(&payload, &log.path, reference, &env.order, key)?)
 }
 
 /// The same, in a file of records. The key of the record is equal to this one, but under some comparators may
 /// have other bytes: a get has those of its caller.
 pub fn value_of(records: &RecordFile, reference: &Reference, order: &KeyOrder, key: &[u8]) -> Result<Bytes> {
     let Reference { offset, len, .. } = *reference;
-    let corrupt = |what: &str| Error::corruption(&records.path, offset, what);
+    let bytes = record_bytes(records, reference)?;
+    let payload = record_payload(&records.header, &records.path, offset, bytes, len as usize)?;
+    value_in(&payload, &records.path, reference, order, key)
+}
+
+/// The bytes of the record that is referred to.
+fn record_bytes(records: &RecordFile, reference: &Reference) -> Result<Bytes> {
+    let Reference { offset, len, .. } = *reference;
     let file_bytes = records.file.len().map_err(|e| Error::io(Attempt::Measure, &records.path, e))?;
     // Checked before memory is allocated.
     if offset.saturating_add(len.into()) > file_bytes {
-        return Err(corrupt("a table refers to a value behind the end of the log"));
+        let what = "a table refers to a value behind the end of the log";
+        return Err(Error::corruption(&records.path, offset, what));
     }
-    let payload = records.read(offset, len as usize)?;
-    match LogRecord::decode(&payload, 0) {
+    records.read_bytes(offset, len as usize)
+}
+
+fn value_in(
+    payload: &Bytes,
+    path: &Path,
+    reference: &Reference,
+    order: &KeyOrder,
+    key: &[u8],
+) -> Result<Bytes> {
+    match LogRecord::decode(payload, 0) {
         Ok(LogRecord::Op(op)) if op.kind == Kind::Put && order.compare(op.key, key).is_eq() => {
             Ok(payload.slice(payload.len() - op.value.len()..))
         }
-        _ => Err(corrupt("a table refers to a record that is no put of its key")),
+        _ => {
+            let what = "a table refers to a record that is no put of its key";
+            Err(Error::corruption(path, reference.offset, what))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stacks of runs, compared with a list of the writes: a get and a walk at a version return the
 //! writes up to it; a merge changes no result; and changes since a version are found.
 
+use crate::fetch::Directly;
 use crate::files::space::Room;
 use crate::filter::bloom;
 use crate::format::bounds::encode_bounds;
@@ -181,7 +182,7 @@ fn written(ops: &[Op], at: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
 fn assert_seen(env: &Arc<RunEnv>, stack: &RunStack, ops: &[Op], at: u64) {
     let pairs = written(ops, at);
     for key in (0..KEYS).map(key_of) {
-        let value = stack.get(env, &key, bloom::hash(&key), at).unwrap().value;
+        let value = stack.get(env, &key, bloom::hash(&key), at, &Directly).unwrap().value;
         assert_eq!(value.as_deref(), pairs.get(&key[..]).map(|value| &value[..]), "{key:?} at {at}");
     }
     for forward in [true, false] {
@@ -261,7 +262,9 @@ fn a_run_says_nothing_of_keys_outside_of_its_span() {
     };
     let newer = run_of(newer.source, span);
     let stack = RunStack { files: vec![newer, older] };
-    let get = |key: u8| stack.get(&env, &key_of(key), bloom::hash(&key_of(key)), u64::MAX).unwrap().value;
+    let get = |key: u8| {
+        stack.get(&env, &key_of(key), bloom::hash(&key_of(key)), u64::MAX, &Directly).unwrap().value
+    };
     let values = [(1, Some(1)), (5, None), (6, Some(12)), (8, Some(4))];
     for (key, version) in values {
         assert_eq!(get(key).map(|value| value.to_vec()), version.map(value_of), "{key}");
@@ -269,7 +272,8 @@ fn a_run_says_nothing_of_keys_outside_of_its_span() {
     let table = merged_table(&env, &stack, &[], Bottom::Reached).unwrap();
     let stack = RunStack { files: vec![table] };
     for (key, version) in values {
-        let value = stack.get(&env, &key_of(key), bloom::hash(&key_of(key)), u64::MAX).unwrap().value;
+        let value =
+            stack.get(&env, &key_of(key), bloom::hash(&key_of(key)), u64::MAX, &Directly).unwrap().value;
         assert_eq!(value.map(|value| value.to_vec()), version.map(value_of), "{key} in a table");
     }
     assert!(!key_changed(&env, &stack, &key_of(1), 12).unwrap());

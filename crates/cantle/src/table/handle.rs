@@ -1,11 +1,13 @@
 //! Open tables.
 
 use super::Table;
+use super::filter::FilterPlace;
 use super::open_file::{HeldFiles, OpenFile};
 use super::reader::Description;
 use super::seek_reads::SeekReads;
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, CacheValue};
 use crate::files::{Files, StoreFile};
+use crate::filter::bloom;
 use crate::memory::account::Account;
 use crate::sync::Arc;
 use crate::types::error::Result;
@@ -96,6 +98,18 @@ impl TableHandle {
     /// True for a table that has a lineage and nothing else.
     pub fn is_empty(&self) -> bool {
         self.entries == 0 && !self.has_deleted
+    }
+
+    /// True if the table lacks the keys of this hash, as far as memory knows: a get then passes the table over
+    /// without opening it, and most gets pass many over.
+    pub fn is_known_to_lack(&self, cache: &BlockCache, hash: u64) -> bool {
+        let Some(description) = self.description.0.get().filter(|_| !self.has_deleted) else { return false };
+        let Some(FilterPlace { page, line, .. }) = description.filter.map(|filter| filter.place_of(hash))
+        else {
+            return false;
+        };
+        let excludes = |page: &CacheValue| matches!(page, CacheValue::Bytes(page) if !bloom::may_contain_in_line(page, line, hash));
+        cache.get_if(self.file.id, page.offset, excludes).is_some()
     }
 
     pub fn open(

@@ -2,6 +2,7 @@
 
 use super::{Pinned, TableHandle, Tables};
 use crate::cache::BlockCache;
+use crate::fetch::Directly;
 use crate::files::Files;
 use crate::format::header::FileKind;
 use crate::memory::account::Account;
@@ -56,7 +57,7 @@ impl World {
 
     fn get(&self, key: &[u8]) -> TableGet {
         let table = self.handle.open(&self.tables, &self.files, &KeyOrder::Bytewise, &self.cache).unwrap();
-        table.get(key, crate::filter::bloom::hash(key), u64::MAX, &|_| true).unwrap()
+        table.get(key, crate::filter::bloom::hash(key), u64::MAX, &|_| true, &Directly).unwrap()
     }
 
     /// Closes all open tables and handles.
@@ -121,4 +122,21 @@ fn bounds_that_are_long_are_read_again() {
     let reads = world.vfs.count(Operation::ReadAt);
     world.get(&key(0, 2_000));
     assert!(world.vfs.count(Operation::ReadAt) >= reads + 2);
+}
+
+#[test]
+fn what_a_cached_filter_excludes_is_known_without_opening_the_table() {
+    let world = World::new(8);
+    let hash = |number: u32| crate::filter::bloom::hash(&key(number, 8));
+    let lacks = |number| world.handle.is_known_to_lack(&world.cache, hash(number));
+    assert!((0..2 * KEYS).all(|number| !lacks(number)), "nothing is known");
+    (0..KEYS).for_each(|number| drop(world.get(&key(number, 8))));
+    world.close();
+    let (calls, misses) = (world.vfs.calls(), world.cache.misses());
+    assert!((0..KEYS).all(|number| !lacks(number)));
+    let known = (KEYS..2 * KEYS).filter(|number| lacks(*number)).count();
+    assert!(known > KEYS as usize * 9 / 10, "{known} of {KEYS}");
+    assert_eq!((world.vfs.calls(), world.cache.misses()), (calls, misses));
+    world.cache.forget(&[world.handle.file.id]);
+    assert!(!lacks(KEYS) && world.cache.misses() == misses, "the get that follows counts the miss");
 }

@@ -60,6 +60,14 @@ impl OpenFile {
         matches!(self, Self::Held { .. })
     }
 
+    /// The file, for one read.
+    pub(super) fn handle(&self) -> Result<Arc<dyn VfsFile>> {
+        match self {
+            Self::Held { file, .. } => Ok(file.clone()),
+            Self::Named(file) => file.handle(),
+        }
+    }
+
     /// Calls `read` with the open file.
     pub(super) fn with<T>(&self, read: impl FnOnce(&dyn VfsFile) -> Result<T>) -> Result<T> {
         match self {

@@ -6,6 +6,7 @@ use super::frame::{Handle, unframe};
 use super::properties::TableMeta;
 use super::ranges::{DELETES, DeletedRange, INDEX, RangeBlock, StoredRange};
 use super::reader::Table;
+use crate::fetch::{Directly, Fetch};
 use crate::format::codec::{Malformed, NUMBER_MAX, within};
 use crate::types::error::{Error, Result};
 use crate::types::gap::Gap;
@@ -46,14 +47,20 @@ pub(super) fn decoded(range: &StoredRange<'_>, base_version: u64) -> Result<Dele
 impl Table {
     /// The newest range delete of `key` at or below version `at`, whose version satisfies `alive`.
     /// It deletes the entries of older tables, and those of this table with lower versions.
-    pub(crate) fn deleted_at(&self, key: &[u8], at: u64, alive: &dyn Fn(u64) -> bool) -> Result<Option<u64>> {
+    pub(crate) fn deleted_at<F: Fetch>(
+        &self,
+        key: &[u8],
+        at: u64,
+        alive: &dyn Fn(u64) -> bool,
+        fetch: &F,
+    ) -> Result<Option<u64>, F::Stop> {
         let Some(place) = self.footer.ranges else { return Ok(None) };
-        let index = self.ranges(place.index, INDEX)?;
+        let index = self.ranges_by(place.index, INDEX, fetch)?;
         let Some(handle) = self.ranges_near(place, &index, key)? else { return Ok(None) };
         let in_block = |malformed| self.corruption(handle, malformed);
-        let block = self.ranges(handle, DELETES)?;
+        let block = self.ranges_by(handle, DELETES, fetch)?;
         let Some(found) = block.find(&self.order, key).map_err(in_block)? else { return Ok(None) };
-        self.newest_of(&found, at, alive).map_err(in_block)
+        Ok(self.newest_of(&found, at, alive).map_err(in_block)?)
     }
 
     /// The place of the block whose ranges begin before the key and end behind it.
@@ -117,7 +124,7 @@ impl Table {
 
     /// A block of ranges, which is read together with those that follow it up to `end`.
     pub(super) fn ranges_ahead(&self, piece: &mut Piece, handle: Handle, end: u64) -> Result<RangeBlock> {
-        let block = self.plain_block_by(handle, || self.read_ahead(piece, handle, end))?;
+        let block = self.plain_block_by(handle, &Directly, || self.read_ahead(piece, handle, end))?;
         self.parse_ranges(handle, block, DELETES)
     }
 
@@ -143,7 +150,11 @@ impl Table {
 
     /// A block of ranges, through the cache.
     pub(super) fn ranges(&self, handle: Handle, magic: [u8; 4]) -> Result<RangeBlock> {
-        self.parse_ranges(handle, self.plain_block(handle)?, magic)
+        self.ranges_by(handle, magic, &Directly)
+    }
+
+    fn ranges_by<F: Fetch>(&self, handle: Handle, magic: [u8; 4], fetch: &F) -> Result<RangeBlock, F::Stop> {
+        Ok(self.parse_ranges(handle, self.plain_block(handle, fetch)?, magic)?)
     }
 
     fn parse_ranges(&self, handle: Handle, bytes: Bytes, magic: [u8; 4]) -> Result<RangeBlock> {

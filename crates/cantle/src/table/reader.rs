@@ -10,6 +10,7 @@ use super::properties::TableMeta;
 use super::seek_reads::SeekReads;
 use crate::block::{Block, BlockCursor, Probe};
 use crate::cache::{BlockCache, CacheValue};
+use crate::fetch::{Directly, Fetch, Place};
 use crate::filter::bloom;
 use crate::format::codec::Malformed;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -157,22 +158,23 @@ impl Table {
 
     /// The newest entry of `key`, whose hash is `hash`, at or below version `at`, whose version
     /// satisfies `alive`.
-    pub(crate) fn get(
+    pub(crate) fn get<F: Fetch>(
         &self,
         key: &[u8],
         hash: u64,
         at: u64,
         alive: &dyn Fn(u64) -> bool,
-    ) -> Result<TableGet> {
-        if !self.may_contain(hash)? {
+        fetch: &F,
+    ) -> Result<TableGet, F::Stop> {
+        if !self.may_contain(hash, fetch)? {
             return Ok(TableGet::FilteredOut);
         }
-        let index = self.index()?;
+        let index = self.block_by(self.footer.index, fetch)?;
         let in_index = |malformed| self.corruption(self.footer.index, malformed);
         let (mut places, mut found) = Probe::find(&index, &self.order, key, at).map_err(in_index)?;
         while let Some(place) = found {
             let handle = self.data_handle(index.bytes(place.value))?;
-            let block = self.block(handle)?;
+            let block = self.block_by(handle, fetch)?;
             let in_block = |malformed| self.corruption(handle, malformed);
             let (mut entries, mut entry) = Probe::find(&block, &self.order, key, at).map_err(in_block)?;
             while let Some(hit) = entry {
@@ -193,10 +195,10 @@ impl Table {
     }
 
     /// True if the filter does not exclude a key of this hash. Without a filter, always true.
-    pub(crate) fn may_contain(&self, hash: u64) -> Result<bool> {
+    pub(crate) fn may_contain<F: Fetch>(&self, hash: u64, fetch: &F) -> Result<bool, F::Stop> {
         let Some(filter) = self.filter else { return Ok(true) };
         let FilterPlace { page, line, .. } = filter.place_of(hash);
-        Ok(bloom::may_contain_in_line(&self.filter_page(page)?, line, hash))
+        Ok(bloom::may_contain_in_line(&self.plain_block(page, fetch)?, line, hash))
     }
 
     /// True if there is a filter.
@@ -258,26 +260,22 @@ impl Table {
         Ok(handle.offset + (handle.framed_bytes() as f64 * block.share_before()) as u64)
     }
 
-    /// A page of the filter, through the cache.
-    fn filter_page(&self, handle: Handle) -> Result<Bytes> {
-        self.plain_block(handle)
-    }
-
     /// A block that has no entries, through the cache.
-    pub(super) fn plain_block(&self, handle: Handle) -> Result<Bytes> {
-        self.plain_block_by(handle, || self.read_payload(handle))
+    pub(super) fn plain_block<F: Fetch>(&self, handle: Handle, fetch: &F) -> Result<Bytes, F::Stop> {
+        self.plain_block_by(handle, fetch, || self.fetch_payload(handle, fetch))
     }
 
     /// The same, read from the file by `load`.
-    pub(super) fn plain_block_by(
+    pub(super) fn plain_block_by<F: Fetch>(
         &self,
         handle: Handle,
-        load: impl FnOnce() -> Result<Bytes>,
-    ) -> Result<Bytes> {
+        fetch: &F,
+        load: impl FnOnce() -> Result<Bytes, F::Stop>,
+    ) -> Result<Bytes, F::Stop> {
         let load = || load().map(CacheValue::Bytes);
-        match self.cache.get_or_load(self.header.file, handle.offset, load)? {
+        match fetch.entry(&self.cache, self.header.file, handle.offset, load)? {
             CacheValue::Bytes(page) => Ok(page),
-            CacheValue::Block(_) => self.read_payload(handle),
+            CacheValue::Block(_) => self.fetch_payload(handle, fetch),
         }
     }
 
@@ -288,8 +286,13 @@ impl Table {
 
     /// A block, through the cache.
     pub(super) fn block(&self, handle: Handle) -> Result<Arc<Block>> {
-        let load = || self.parse(handle, self.read_payload(handle)?);
-        match self.cache.get_or_load(self.header.file, handle.offset, || load().map(CacheValue::Block))? {
+        self.block_by(handle, &Directly)
+    }
+
+    fn block_by<F: Fetch>(&self, handle: Handle, fetch: &F) -> Result<Arc<Block>, F::Stop> {
+        let load = || Ok(self.parse(handle, self.fetch_payload(handle, fetch)?)?);
+        let load_entry = || load().map(CacheValue::Block);
+        match fetch.entry(&self.cache, self.header.file, handle.offset, load_entry)? {
             CacheValue::Block(block) => Ok(block),
             CacheValue::Bytes(_) => load(),
         }
@@ -329,7 +332,15 @@ impl Table {
 
     /// Reads a part of the file, checks it, and decompresses it.
     pub(super) fn read_payload(&self, handle: Handle) -> Result<Bytes> {
-        self.file.with(|file| read_payload(file, &self.path, &self.header, handle))
+        self.fetch_payload(handle, &Directly)
+    }
+
+    fn fetch_payload<F: Fetch>(&self, handle: Handle, fetch: &F) -> Result<Bytes, F::Stop> {
+        let (offset, len) = (handle.offset, handle.framed_bytes());
+        let place = Place { file: self.header.file, offset, len };
+        let read = || self.read_bytes(offset, len).map(Bytes::from);
+        let framed = fetch.bytes(place, || self.file.handle(), read)?;
+        Ok(payload_of(framed, &self.path, &self.header, handle)?)
     }
 
     /// Reads bytes as they are in the file.
@@ -421,9 +432,14 @@ fn read_properties(
 
 fn read_payload(file: &dyn VfsFile, path: &Path, header: &FileHeader, handle: Handle) -> Result<Bytes> {
     let framed = read(file, path, handle.offset, handle.framed_bytes())?;
+    payload_of(framed.into(), path, header, handle)
+}
+
+/// Checks a part of the file, and decompresses it.
+fn payload_of(framed: Bytes, path: &Path, header: &FileHeader, handle: Handle) -> Result<Bytes> {
     match unframe(header, path, handle.offset, &framed)? {
         Some(block) => Ok(block),
-        None => Ok(Bytes::from(framed).slice(..handle.payload_bytes as usize)),
+        None => Ok(framed.slice(..handle.payload_bytes as usize)),
     }
 }
 

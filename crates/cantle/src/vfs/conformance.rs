@@ -1,6 +1,6 @@
 //! The behaviour that every file system must have, wherever it stores its bytes.
 
-use super::{LockError, LockMode, Metadata, OpenMode, ReadRequest, Vfs, VfsFile, read_all};
+use super::{LockError, LockMode, Metadata, OpenMode, ReadQueue, ReadRequest, Vfs, VfsFile};
 use crate::sync::Arc;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -267,6 +267,12 @@ fn many_places(vfs: &dyn Vfs, dir: &Path) {
     let files: Vec<Arc<dyn VfsFile>> = (0..3u8)
         .map(|number| create(vfs, &dir.join(format!("places-{number}")), &vec![number; 100_000]))
         .collect();
+    for queue in [ReadQueue::default(), ReadQueue::of_hints()] {
+        read_places(&files, &queue);
+    }
+}
+
+fn read_places(files: &[Arc<dyn VfsFile>], queue: &ReadQueue) {
     let mut buffers = vec![[9; 1_000]; 90];
     let mut places: Vec<ReadRequest<'_>> = buffers
         .iter_mut()
@@ -277,7 +283,7 @@ fn many_places(vfs: &dyn Vfs, dir: &Path) {
             buffer,
         })
         .collect();
-    let outcomes = read_all(&mut places);
+    let outcomes = queue.read_all(&mut places);
     for (at, (outcome, buffer)) in outcomes.into_iter().zip(buffers).enumerate() {
         let offset = (99_500 + at) * (at % 5);
         let read = outcome.unwrap();

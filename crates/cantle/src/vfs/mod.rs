@@ -32,7 +32,30 @@ mod mapped;
 mod mem;
 mod overlay;
 mod page_cache;
-mod read_requests;
+mod read_queue;
+#[cfg(all(
+    target_os = "linux",
+    not(miri),
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64",
+        target_arch = "loongarch64"
+    )
+))]
+mod ring;
+#[cfg(not(all(
+    target_os = "linux",
+    not(miri),
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64",
+        target_arch = "loongarch64"
+    )
+)))]
+#[path = "no_ring.rs"]
+mod ring;
 mod rooted_fs;
 mod stall;
 mod std_fs;
@@ -45,7 +68,7 @@ pub(crate) use lossy::LossyVfs;
 pub(crate) use machine::memory_bytes;
 pub use mem::{CrashPlan, MemFile, MemVfs, PendingChange, PendingKind, Survival, Tail};
 pub use overlay::OverlayVfs;
-pub use read_requests::{ReadRequest, read_all};
+pub use read_queue::{ReadQueue, ReadRequest};
 pub use stall::{Held, Stall, StallVfs};
 pub use std_fs::StdVfs;
 pub use write_back::WriteBackVfs;
@@ -222,6 +245,12 @@ pub trait VfsFile: Send + Sync + Debug {
     fn map(&self, offset: u64, piece_bytes: usize, count: usize) -> io::Result<Vec<Box<dyn MappedPiece>>> {
         let _ = (offset, piece_bytes, count);
         Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The file's descriptor in the operating system, by which the kernel may read it while the file is open.
+    /// `None` for a file that is not the operating system's, or whose reads somebody else wants to see.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
     }
     /// Fills `buffer` from `offset`, or fails with `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {

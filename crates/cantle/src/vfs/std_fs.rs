@@ -248,6 +248,10 @@ impl VfsFile for StdFile {
         advise_needed(&self.file, offset, len);
     }
 
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
     #[cfg(all(target_os = "linux", not(miri)))]
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
         self.write_out.start(&self.file, offset, len)

@@ -16,6 +16,7 @@ mod layouts;
 mod left_behind;
 mod limits;
 mod long_keys;
+mod many;
 mod of_layouts;
 mod openings;
 mod own_writes;

@@ -18,6 +18,7 @@ use crate::chunk::chunk::Chunk;
 use crate::chunk::policy;
 use crate::chunk::rebalance::replace::Cut;
 use crate::chunk::residency::popularity::live;
+use crate::fetch::Directly;
 use crate::log::index::indexed_part::IndexedPart;
 use crate::log::read::learn;
 use crate::log::segment::Segment;
@@ -137,7 +138,7 @@ impl Chunks {
         let parts = segment.parts(&self.context)?;
         let mut bytes = 0;
         for part in &parts.indexed {
-            learn::learn(&self.context, segment, &parts.header, part)?;
+            learn::learn(&self.context, segment, &parts.header, part, &Directly)?;
             bytes += part_bytes_behind(&self.context.order, part, key);
         }
         // In the part that is not indexed on disk yet, it is about the last key.

@@ -318,6 +318,7 @@ impl Chunks {
 mod tests {
     use super::*;
     use crate::chunk::test_support::chunks_of;
+    use crate::fetch::Directly;
     use crate::filter::bloom;
     use crate::vfs::MemVfs;
     use crate::{ChunkOptions, KeyspaceOptions, Options};
@@ -333,7 +334,7 @@ mod tests {
 
     /// The result of a get that found no munk just before there was one.
     fn get_in_files(chunks: &Chunks, chunk: &Chunk, key: &[u8]) -> Option<Bytes> {
-        chunk.funk.load().get(&chunks.context, key, bloom::hash(key), u64::MAX).unwrap().value
+        chunk.funk.load().get(&chunks.context, key, bloom::hash(key), u64::MAX, &Directly).unwrap().value
     }
 
     #[test]

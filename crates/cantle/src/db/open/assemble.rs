@@ -27,7 +27,7 @@ use crate::table::Tables;
 use crate::types::durability::Durability;
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
-use crate::vfs::Vfs;
+use crate::vfs::{ReadQueue, Vfs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Weak;
@@ -73,6 +73,10 @@ pub(super) fn assemble(
         cache: cache.clone(),
         recovery: recovery.clone(),
         memory: runtime.budget.logs.clone(),
+        queue: match options.io_uring {
+            true => runtime.budget.read_queue(),
+            false => Arc::new(ReadQueue::of_hints()),
+        },
         write_buffer: write_buffer.clone(),
     };
     let substrate = Arc::new(Substrate {

@@ -262,6 +262,27 @@ impl Transaction {
         Ok(value.map(Value::new))
     }
 
+    /// Calls `answer` with the number of each key and its value. All keys count as read.
+    pub(super) fn read_many(
+        &self,
+        keyspace: &Arc<KeyspaceInner>,
+        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        mut answer: impl FnMut(usize, Result<Option<Bytes>>),
+    ) {
+        let (mut own, mut numbers, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, key) in keys.into_iter().enumerate() {
+            match self.written(keyspace, key.as_ref()).transpose() {
+                Some(written) => own.push((number, written)),
+                None => {
+                    numbers.push(number);
+                    others.push(key);
+                }
+            }
+        }
+        own.into_iter().for_each(|(number, written)| answer(number, written));
+        self.snapshot.read_many(keyspace, others, |place, found| answer(numbers[place], found));
+    }
+
     pub(super) fn read_with<T>(
         &self,
         keyspace: &Arc<KeyspaceInner>,

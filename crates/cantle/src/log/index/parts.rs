@@ -135,6 +135,7 @@ fn part_of<'a>(parts: &'a [Arc<IndexedPart>], order: &KeyOrder, key: &[u8]) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fetch::Directly;
     use crate::format::bounds::encode_bounds;
     use crate::log::env::LogEnv;
     use crate::log::read::learn::learn;
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(asked(&parts), 4);
         for part in &parts.indexed {
             check(&parts, &later);
-            learn(&later, &segment, &parts.header, part).unwrap();
+            learn(&later, &segment, &parts.header, part, &Directly).unwrap();
         }
         assert!(parts.apart(&later.order).is_some());
         check(&parts, &later);

@@ -12,6 +12,7 @@ use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
+use crate::log::read::scattered::Scattered;
 use crate::log::segment::Segment;
 use crate::memory::charged::ChargedBuffer;
 use crate::memory::pages::Buffer;
@@ -58,7 +59,7 @@ impl ReadBuffer {
 
     /// Reads all of these places, each an offset and a length, together; `None` for each that
     /// cannot be read.
-    pub fn read_all(segment: &Segment, places: &[(u64, u64)]) -> Result<Vec<Option<Self>>> {
+    pub fn read_all(env: &LogEnv, segment: &Segment, places: &[(u64, u64)]) -> Result<Vec<Option<Self>>> {
         let handle = segment.file.handle()?;
         let buffers = places.iter().map(|&(at, len)| Some((at, Buffer::new(usize::try_from(len).ok()?)?)));
         let mut buffers: Vec<Option<(u64, Buffer)>> = buffers.collect();
@@ -67,7 +68,7 @@ impl ReadBuffer {
             .flatten()
             .map(|(at, buffer)| vfs::ReadRequest { file: &*handle, offset: *at, buffer: buffer.as_mut() })
             .collect();
-        let mut outcomes = vfs::read_all(&mut wanted).into_iter();
+        let mut outcomes = env.queue.read_all(&mut wanted).into_iter();
         let buffer = |buffer: Option<(u64, Buffer)>| {
             let (at, buffer) = buffer?;
             let read = outcomes.next()?.ok()?;
@@ -117,28 +118,42 @@ pub type Reads = Arc<AtomicU64>;
 pub struct ReadAhead {
     reads: Reads,
     pub buffer: ReadBuffer,
+    scattered: Scattered,
     run: Run,
 }
 
 impl ReadAhead {
     pub fn new(reads: Reads) -> Self {
-        Self { reads, buffer: ReadBuffer::default(), run: Run::default() }
+        Self { reads, ..Self::default() }
     }
 
     /// As [`Segment::read_value`], for an indexed record. The value does not share the buffer's
-    /// memory.
-    pub fn value(&mut self, segment: &Segment, parts: &Parts, place: RecordPtr) -> Result<Bytes> {
+    /// memory. `following` returns the places of the records that will be needed next, up to a number of them.
+    pub fn value(
+        &mut self,
+        env: &LogEnv,
+        segment: &Segment,
+        parts: &Parts,
+        place: RecordPtr,
+        following: impl FnOnce(usize) -> Vec<RecordPtr>,
+    ) -> Result<Bytes> {
         if let Some(value) = segment.read_value_in_memory(&parts.header, place)? {
             return Ok(value);
         }
         let at = (place.offset, u64::from(place.len));
         self.run.visit(at, GAP_BYTES, Some(&segment.runs));
+        if let Some(read) = self.scattered.take(place) {
+            return read.value(segment, &parts.header, place);
+        }
         if !self.buffer.contains(place) {
             self.reads.fetch_add(1, Relaxed);
             let room = indexed_end(parts).saturating_sub(place.offset);
             let window = self.run.window(at, SCAN_BYTES).min(room);
             if window < u64::from(place.len) {
-                return segment.read_value(&parts.header, place);
+                return match self.scattered.read(env, segment, place, following)? {
+                    Some(read) if read.contains(place) => read.value(segment, &parts.header, place),
+                    _ => segment.read_value(&parts.header, place),
+                };
             }
             match ReadBuffer::read(segment, place.offset, window) {
                 Ok(buffer) => self.buffer = buffer,

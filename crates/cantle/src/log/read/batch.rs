@@ -79,7 +79,7 @@ impl FileOrderReads {
             rest = others;
             let spans: Vec<(u64, u64)> = together.iter().map(|run| span_of(run)).collect();
             // A record that cannot be read is reported when it is requested.
-            let pieces = ReadBuffer::read_all(segment, &spans).unwrap_or_default();
+            let pieces = ReadBuffer::read_all(env, segment, &spans).unwrap_or_default();
             for ((piece, run), (_, len)) in pieces.iter().zip(together).zip(&spans) {
                 let Some(piece) = piece else { continue };
                 env.counters.log_batch_bytes.add(*len);

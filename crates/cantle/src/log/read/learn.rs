@@ -1,6 +1,7 @@
 //! Reading the ends of parts from their indexes.
 
 use crate::block::BlockCursor;
+use crate::fetch::Fetch;
 use crate::format::codec::Decoder;
 use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
@@ -11,12 +12,18 @@ use crate::log::segment::Segment;
 use crate::types::error::Result;
 
 /// Reads the ends of an indexed part, if they are not known yet and it has an index: its root and its first block.
-pub fn learn(env: &LogEnv, segment: &Segment, header: &FileHeader, part: &IndexedPart) -> Result<()> {
+pub fn learn<F: Fetch>(
+    env: &LogEnv,
+    segment: &Segment,
+    header: &FileHeader,
+    part: &IndexedPart,
+    fetch: &F,
+) -> Result<(), F::Stop> {
     if part.ends.get().is_some() || part.root.len == 0 || !env.memory.has_room_for_ends() {
         return Ok(());
     }
-    let cursor = |place| -> Result<BlockCursor> {
-        let block = segment.index_block(env, header, place)?;
+    let cursor = |place| -> Result<BlockCursor, F::Stop> {
+        let block = segment.fetch_index_block(env, header, place, fetch)?;
         Ok(BlockCursor::new(block, env.order.clone()))
     };
     let malformed = |place| segment.malformed_block(place);

@@ -5,4 +5,5 @@ pub mod batch;
 pub mod cursor;
 pub mod learn;
 pub mod pass;
+mod scattered;
 pub mod view;

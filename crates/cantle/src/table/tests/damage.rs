@@ -3,6 +3,7 @@
 use super::{BASE_VERSION, MemFile, build, header, open};
 use crate::block::BlockCursor;
 use crate::block::model::{Entry, delete, put};
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::table::footer::FOOTER_BYTES;
 use crate::table::frame::{Handle, trailer};
@@ -38,7 +39,7 @@ fn assert_names_the_file(error: &Error) {
 fn read_all(table: &std::sync::Arc<Table>, entries: &[Entry]) -> usize {
     let mut errors = 0;
     for entry in entries {
-        match table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true) {
+        match table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true, &Directly) {
             Ok(TableGet::Found { version, kind, value }) => {
                 assert_eq!(
                     (version, kind, value.as_ref()),
@@ -146,7 +147,8 @@ fn damage_in_one_block_harms_no_other() {
     let mut bytes = file.bytes();
     bytes[70] ^= 1;
     let table = open(MemFile::new(bytes), KeyOrder::Bytewise).unwrap();
-    let read = |entry: &Entry| table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true);
+    let read =
+        |entry: &Entry| table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true, &Directly);
     let error = read(&entries[0]).unwrap_err();
     assert!(error.to_string().contains("7.table at offset 64: a block's checksum does not match"), "{error}");
     assert!(matches!(read(&entries[15]).unwrap(), TableGet::Found { .. }));
@@ -180,7 +182,7 @@ fn handles(table: &std::sync::Arc<Table>) -> Vec<Handle> {
 /// Reads a table whose checksums match although its bytes are wrong: any result will do, as long as there is one.
 fn exercise(table: &std::sync::Arc<Table>, entries: &[Entry]) {
     for entry in entries {
-        let _ = table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true);
+        let _ = table.get(&entry.key, bloom::hash(&entry.key), entry.version, &|_| true, &Directly);
         let _ = table.offset_of(&entry.key);
         for mut cursor in [table.cursor(), table.cursor_without_cache()] {
             let _ = cursor.seek_before(&entry.key);

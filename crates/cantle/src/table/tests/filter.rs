@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::block::model::put;
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::table::TableGet;
 use crate::table::filter::FilterPages;
@@ -22,7 +23,7 @@ fn open(file: &Arc<MemFile>) -> Arc<Table> {
 }
 
 fn get(table: &Table, key: &[u8]) -> Result<TableGet> {
-    table.get(key, bloom::hash(key), u64::MAX, &|_| true)
+    table.get(key, bloom::hash(key), u64::MAX, &|_| true, &Directly)
 }
 
 fn pages(table: &Table) -> Vec<Handle> {

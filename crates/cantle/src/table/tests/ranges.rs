@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::block::model::{Entry, put};
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::table::frame::{Handle, trailer};
 use crate::table::ranges::DeletedRange;
@@ -69,8 +70,9 @@ fn a_table_has_the_range_deletes_that_were_added() {
         let key = format!("user/{number:05}");
         let covering = (3..7).contains(&(number % 10)) && number < 3000;
         let newest = BASE_VERSION + 30 + u64::from((number - number % 10) % 7);
-        let found =
-            |at: u64, alive: u64| table.deleted_at(key.as_bytes(), at, &|version| version <= alive).unwrap();
+        let found = |at: u64, alive: u64| {
+            table.deleted_at(key.as_bytes(), at, &|version| version <= alive, &Directly).unwrap()
+        };
         let some = |version: u64| covering.then_some(version);
         assert_eq!(found(u64::MAX, u64::MAX), some(newest), "{key}");
         assert_eq!(found(newest - 1, u64::MAX), some(BASE_VERSION + 10), "{key} before");
@@ -100,7 +102,11 @@ fn a_scan_finds_the_range_deletes_of_its_keys() {
         {
             let alive = |version| version <= alive;
             let found = cursor.newest(key.as_bytes(), at, &alive).unwrap();
-            assert_eq!(found, table.deleted_at(key.as_bytes(), at, &alive).unwrap(), "{key} at {at}");
+            assert_eq!(
+                found,
+                table.deleted_at(key.as_bytes(), at, &alive, &Directly).unwrap(),
+                "{key} at {at}"
+            );
         }
     };
     (0..3010).for_each(&mut check);
@@ -117,10 +123,10 @@ fn a_table_may_have_nothing_but_range_deletes() {
     assert_eq!((meta.entries, meta.ranges, meta.max_version), (0, 1, BASE_VERSION + 5));
     let table = open(file, KeyOrder::Bytewise).unwrap();
     assert_eq!(damage_of(&table), "");
-    let get = |key: &str| table.deleted_at(key.as_bytes(), u64::MAX, &|_| true).unwrap();
+    let get = |key: &str| table.deleted_at(key.as_bytes(), u64::MAX, &|_| true, &Directly).unwrap();
     assert_eq!((get("user/00003"), get("user/00004")), (Some(BASE_VERSION + 5), None));
     let hash = bloom::hash(b"user/00003");
-    let found = table.get(b"user/00003", hash, u64::MAX, &|_| true).unwrap();
+    let found = table.get(b"user/00003", hash, u64::MAX, &|_| true, &Directly).unwrap();
     assert!(matches!(found, TableGet::Absent | TableGet::FilteredOut));
 }
 
@@ -133,7 +139,7 @@ fn a_table_without_range_deletes_has_none_of_it() {
     assert_eq!(file.bytes()[file.bytes().len() - 8..][..4], *b"TEND");
     let table = open(file, KeyOrder::Bytewise).unwrap();
     assert_eq!(table.footer.ranges, None);
-    assert_eq!(table.deleted_at(b"user/00003", u64::MAX, &|_| true).unwrap(), None);
+    assert_eq!(table.deleted_at(b"user/00003", u64::MAX, &|_| true, &Directly).unwrap(), None);
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn wrong_range_deletes_under_a_right_checksum_are_found() {
     Handle { offset: first.offset + 1000, ..first }.encode(&mut to);
     let outside = forged(&bytes, place.index, &from, &to);
     assert!(damage_of(&outside).contains("outside"));
-    assert!(outside.deleted_at(b"user/00004", u64::MAX, &|_| true).is_err());
+    assert!(outside.deleted_at(b"user/00004", u64::MAX, &|_| true, &Directly).is_err());
     assert!(outside.deleted_within(&Span::default()).is_err());
     // The number of ranges in the properties.
     let ranges = [&b"\x0auser/00040"[..], &[5]].concat();

@@ -3,6 +3,7 @@
 use super::{BASE_VERSION, FILE, MemFile, STORE, build, open, open_with};
 use crate::block::model::{self, Entry, check_cursor, delete, probes, put};
 use crate::cache::BlockCache;
+use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::merge::MergeCursor;
 use crate::sync::Arc;
@@ -26,7 +27,7 @@ fn compressions() -> impl Strategy<Value = Compression> {
 }
 
 fn get(table: &Table, key: &[u8], at: u64, alive: &dyn Fn(u64) -> bool) -> Option<(u64, Kind, Vec<u8>)> {
-    match table.get(key, bloom::hash(key), at, alive).unwrap() {
+    match table.get(key, bloom::hash(key), at, alive, &Directly).unwrap() {
         TableGet::Found { version, kind, value } => Some((version, kind, value.to_vec())),
         TableGet::Absent | TableGet::FilteredOut => None,
     }
@@ -159,12 +160,17 @@ fn the_filter_spares_reading_data() {
     let (file, _) = build(&many(), TableOptions::default());
     let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
     let key = b"user/00000000x";
-    assert_eq!(table.get(key, bloom::hash(key), u64::MAX, &|_| true).unwrap(), TableGet::FilteredOut);
+    assert_eq!(
+        table.get(key, bloom::hash(key), u64::MAX, &|_| true, &Directly).unwrap(),
+        TableGet::FilteredOut
+    );
     let reads = file.reads();
     let filtered = (0..1_000)
         .map(|i| format!("other/{i}"))
         .filter(|key| {
-            let got = table.get(key.as_bytes(), bloom::hash(key.as_bytes()), u64::MAX, &|_| true).unwrap();
+            let got = table
+                .get(key.as_bytes(), bloom::hash(key.as_bytes()), u64::MAX, &|_| true, &Directly)
+                .unwrap();
             got == TableGet::FilteredOut
         })
         .count();
@@ -331,7 +337,10 @@ fn a_failing_device_is_not_damage() {
     let table = open(file.clone(), KeyOrder::Bytewise).unwrap();
     file.failing.store(true, Ordering::Relaxed);
     let key = b"user/00000003";
-    assert!(matches!(table.get(key, bloom::hash(key), u64::MAX, &|_| true), Err(Error::Io { .. })));
+    assert!(matches!(
+        table.get(key, bloom::hash(key), u64::MAX, &|_| true, &Directly),
+        Err(Error::Io { .. })
+    ));
     assert!(matches!(table.cursor().seek_to_first(), Err(Error::Io { .. })));
     assert!(matches!(table.verify(&mut |error| panic!("{error}")), Err(Error::Io { .. })));
     assert!(matches!(open(file.clone(), KeyOrder::Bytewise), Err(Error::Io { .. })));
@@ -364,7 +373,7 @@ fn a_value_outlives_the_table_and_pins_only_its_block() {
     let (file, _) = build(&many(), TableOptions::default());
     let table = open_with(file, KeyOrder::Bytewise, BlockCache::new(0)).unwrap();
     let TableGet::Found { value, .. } =
-        table.get(b"user/00000003", bloom::hash(b"user/00000003"), u64::MAX, &|_| true).unwrap()
+        table.get(b"user/00000003", bloom::hash(b"user/00000003"), u64::MAX, &|_| true, &Directly).unwrap()
     else {
         panic!("the key is there");
     };

@@ -136,11 +136,12 @@ pub mod index {
 pub mod read {
     pub mod learn {
         use crate::chunk::chunk::Context;
+        use crate::fetch::Directly;
         use crate::log::{Header, IndexedPart, Segment};
         use crate::types::error::Result;
 
         /// The keys of each part are known.
-        pub fn learn(_: &Context, _: &Segment, _: &Header, _: &IndexedPart) -> Result<()> {
+        pub fn learn(_: &Context, _: &Segment, _: &Header, _: &IndexedPart, _: &Directly) -> Result<()> {
             Ok(())
         }
     }
