@@ -408,6 +408,22 @@ typedef uint64_t (*cantle_key_prefix_fn)(void *user, const char *key, size_t key
 typedef void (*cantle_destroy_fn)(void *user);
 
 /**
+ * Receives the value of one key of cantle_get_many, cantle_snapshot_get_many or
+ * cantle_transaction_get_many. `number` is the place of the key in the array, from 0. If the key
+ * was read, `status` is CANTLE_OK and `error` is NULL; `value` has `value_len` bytes, or is NULL if
+ * the key is absent. If the read failed, `value` is NULL, and `status` and `error` give the reason.
+ * Value and error belong to the library and end with the call of the callback. The callback may
+ * read and write stores, but it cannot end the transaction whose read calls it: this gives
+ * CANTLE_INVALID_ARGUMENT. It must neither throw nor jump out.
+ */
+typedef void (*cantle_get_many_fn)(void *user,
+                                   size_t number,
+                                   cantle_status status,
+                                   const char *value,
+                                   size_t value_len,
+                                   const cantle_error *error);
+
+/**
  * Computes a key's new value from its old one, which is NULL if the key is absent. Returns the
  * address of the new value and writes its length to `new_len` (0 at first); NULL deletes the key.
  * The bytes belong to the callback, and must stay until it is called again or cantle_update
@@ -773,6 +789,16 @@ cantle_status cantle_options_checkpoint_interval_ms(cantle_options *options, uin
 cantle_status cantle_options_write_buffer(cantle_options *options, bool on);
 
 /**
+ * If `on`, the store reads many places at once through a ring of the kernel (Linux's io_uring), where it
+ * can have one. Otherwise it gives the kernel hints and reads the places one by one, with the same results.
+ * Default: no, as hints took less time on a local SSD. Where a sandbox ends the process for asking, the
+ * environment variable CANTLE_IO_URING=off turns it off for all stores of a process.
+ *
+ * Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+ */
+cantle_status cantle_options_io_uring(cantle_options *options, bool on);
+
+/**
  * If `on`, the store has a socket in its directory, MONITOR, by which `cantle top`, `stats`,
  * `inspect` and `backup` look at it while this program has it open. Default: no. Programs of the
  * same user and of root get answers. Linux only; opening fails with CANTLE_INVALID_ARGUMENT
@@ -1033,6 +1059,29 @@ cantle_status cantle_contains(cantle_db *db,
                               cantle_error **error);
 
 /**
+ * Reads the values of `count` keys, all as of one moment, and calls `receive` with `user` and the
+ * value of each key: once for each key, in any order. The device reads for many keys at the same
+ * time: keys that are in no cache take a fraction of the time that as many calls of cantle_get
+ * take. This call does not see what `receive` writes. `count` is at most 16,777,216; `keys` may be
+ * NULL if it is 0. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: the keys stay the caller's, and must not change during the call; values and errors are
+ * the library's, and `receive` has them for its call only; `user` stays the caller's. Errors:
+ * CANTLE_INVALID_ARGUMENT for invalid handles, without `receive`, and if there are too many keys or
+ * one of them is too long or NULL, and CANTLE_OUT_OF_MEMORY: `receive` was not called then.
+ * Otherwise each key fails by itself, as cantle_get does, and `receive` is called for all of them.
+ * If keys failed, the call returns the error of the one with the lowest number. CANTLE_FORKED in a
+ * child that was forked by `receive`. Threads: any; `receive` is called in this thread.
+ */
+cantle_status cantle_get_many(cantle_db *db,
+                              cantle_keyspace *keyspace,
+                              const cantle_slice *keys,
+                              size_t count,
+                              cantle_get_many_fn receive,
+                              void *user,
+                              cantle_error **error);
+
+/**
  * Stores a pair, and replaces the key's previous value. `keyspace` may be NULL for the default
  * one. Keys have at most 1 MiB, values at most 1 GiB; a key or value of 0 bytes may be NULL. Use
  * cantle_write for more durability than the store's.
@@ -1275,6 +1324,21 @@ cantle_status cantle_snapshot_contains(cantle_snapshot *snapshot,
                                        cantle_error **error);
 
 /**
+ * Reads the values of `count` keys at the moment of the snapshot, and calls `receive` with `user`
+ * and the value of each key, as cantle_get_many does. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: as cantle_get_many. Errors: as cantle_get_many; for a keyspace of another store, each
+ * key fails with CANTLE_INVALID_ARGUMENT. Threads: any; `receive` is called in this thread.
+ */
+cantle_status cantle_snapshot_get_many(cantle_snapshot *snapshot,
+                                       cantle_keyspace *keyspace,
+                                       const cantle_slice *keys,
+                                       size_t count,
+                                       cantle_get_many_fn receive,
+                                       void *user,
+                                       cantle_error **error);
+
+/**
  * Begins a transaction, which reads the store as it is now, overlaid with its own writes. Nobody
  * else sees these writes before the commit.
  *
@@ -1348,6 +1412,22 @@ cantle_status cantle_transaction_contains(cantle_transaction *transaction,
                                           const void *key,
                                           size_t key_len,
                                           bool *found,
+                                          cantle_error **error);
+
+/**
+ * Reads the values of `count` keys as the transaction sees them, and calls `receive` with `user`
+ * and the value of each key, as cantle_get_many does. Each key counts as read, as by
+ * cantle_transaction_get. `keyspace` may be NULL for the default one.
+ *
+ * Ownership: as cantle_get_many. Errors: as cantle_get_many; for a keyspace of another store, each
+ * key fails with CANTLE_INVALID_ARGUMENT. Threads: any; `receive` is called in this thread.
+ */
+cantle_status cantle_transaction_get_many(cantle_transaction *transaction,
+                                          cantle_keyspace *keyspace,
+                                          const cantle_slice *keys,
+                                          size_t count,
+                                          cantle_get_many_fn receive,
+                                          void *user,
                                           cantle_error **error);
 
 /**

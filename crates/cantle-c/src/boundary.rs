@@ -93,11 +93,24 @@ fn mistake(panic: &(dyn Any + Send)) -> Failure {
 fn tell(failure: Failure, error: &Out<*mut cantle_error>) -> cantle_status {
     let status = failure.0.status;
     if error.is_wanted() {
-        // Without memory or slots for an error object, the status alone is returned.
-        let made = caught(|| handle::create(OpenError::from(failure)));
-        error.set(made.unwrap_or(null_mut()));
+        error.set(object_of(failure));
     }
     status
+}
+
+/// Calls `run` with the status of a failure and an error object, which ends with the call.
+#[cold]
+pub(crate) fn lend_error(failure: Failure, run: impl FnOnce(cantle_status, *const cantle_error)) {
+    let status = failure.0.status;
+    let error = object_of(failure);
+    run(status, error);
+    // If the callback freed it against the contract, its handle is unknown, and nothing is left to do.
+    let _ = handle::free::<OpenError>(error);
+}
+
+/// A new error object. Without memory or slots for one this is NULL, and the status alone is returned.
+fn object_of(failure: Failure) -> *mut cantle_error {
+    caught(|| handle::create(OpenError::from(failure))).unwrap_or(null_mut())
 }
 
 #[cfg(test)]

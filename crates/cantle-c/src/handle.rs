@@ -6,6 +6,7 @@ use crate::token::{self, Entry, EntryGuard, Tokens};
 use cantle_bindings::Process;
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -41,6 +42,36 @@ impl<T, K> Deref for Held<T, K> {
 
 /// An object whose handle was released; the object is dropped with this.
 pub(crate) type Released<T> = Held<T, Arc<Entry>>;
+
+/// A value that is dropped only in the process that made it. A child that a callback forked leaves the value
+/// as it is: threads that do not exist in the child may hold the locks that a drop needs.
+pub(crate) struct OfProcess<T> {
+    value: ManuallyDrop<T>,
+    process: Process,
+}
+
+impl<T> OfProcess<T> {
+    /// The caller holds a handle of a store, so that forks are watched.
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), process: Process::current() }
+    }
+}
+
+impl<T> Deref for OfProcess<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // SAFETY: dropped here only, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}
 
 /// Creates a handle to an object.
 pub(crate) fn create<T: Object>(object: T) -> Outcome<*mut T::Opaque> {

@@ -263,6 +263,17 @@ pub unsafe extern "C" fn cantle_options_write_buffer(
     set(options, Ok(on), Options::write_buffer)
 }
 
+/// If `on`, the store reads many places at once through a ring of the kernel (Linux's io_uring), where it
+/// can have one. Otherwise it gives the kernel hints and reads the places one by one, with the same results.
+/// Default: no, as hints took less time on a local SSD. Where a sandbox ends the process for asking, the
+/// environment variable CANTLE_IO_URING=off turns it off for all stores of a process.
+///
+/// Ownership: nothing changes hands. Errors: as cantle_options_memory_budget. Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_options_io_uring(options: *mut cantle_options, on: bool) -> cantle_status {
+    set(options, Ok(on), Options::io_uring)
+}
+
 /// If `on`, the store has a socket in its directory, MONITOR, by which `cantle top`, `stats`,
 /// `inspect` and `backup` look at it while this program has it open. Default: no. Programs of the
 /// same user and of root get answers. Linux only; opening fails with CANTLE_INVALID_ARGUMENT

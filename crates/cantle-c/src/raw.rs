@@ -5,7 +5,9 @@
 //! finds `NULL` and impossible lengths. Nothing can find out if another pointer is right, which is
 //! why every function of the interface is `unsafe`.
 
+use crate::bound::cantle_slice;
 use crate::failure::{Failure, Outcome};
+use crate::status::CANTLE_OUT_OF_MEMORY;
 use cantle::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +16,10 @@ use std::path::Path;
 /// Maximum length of a bound of a range: one byte more than the longest key, for a bound right
 /// after that key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
+
+/// Maximum number of keys of one call. The addresses and lengths of 2^24 keys, 16 bytes each, take 256 MiB;
+/// a negative number that was converted to a length is larger.
+const KEYS_MAX: usize = 1 << 24;
 
 /// At most `max` bytes of the caller. An impossible length is refused before anything is read: the
 /// caller gave it by mistake (a negative number, or a variable that was never set).
@@ -47,6 +53,48 @@ fn null(what: &str, len: usize) -> Failure {
 pub(crate) unsafe fn key<'a>(data: *const c_void, len: usize) -> Outcome<&'a [u8]> {
     // SAFETY: as above.
     unsafe { bytes(data, len, KEY_BYTES_MAX, "key") }
+}
+
+/// An array of keys of the caller. Nothing of the array is read if its length is impossible.
+///
+/// # Safety
+///
+/// `keys` is NULL, or `count` elements are readable there if they are not more than [`KEYS_MAX`]. Each key
+/// meets the conditions of [`bytes`].
+pub(crate) unsafe fn keys<'a>(keys: *const cantle_slice, count: usize) -> Outcome<Vec<&'a [u8]>> {
+    if count > KEYS_MAX {
+        return Err(Failure::invalid(format!("there are {count} keys, which is more than {KEYS_MAX}")));
+    }
+    if keys.is_null() {
+        return if count == 0 { Ok(Vec::new()) } else { Err(no_keys(count)) };
+    }
+    let mut checked = Vec::new();
+    checked.try_reserve_exact(count).map_err(|_| no_memory(count))?;
+    // SAFETY: not NULL, of a possible length, and the caller vouches for the rest.
+    let keys = unsafe { std::slice::from_raw_parts(keys, count) };
+    for (number, slice) in keys.iter().enumerate() {
+        // SAFETY: as above.
+        let key = unsafe { key(slice.data.cast(), slice.len) };
+        checked.push(key.map_err(|failure| in_array(failure, number))?);
+    }
+    Ok(checked)
+}
+
+#[cold]
+fn no_keys(count: usize) -> Failure {
+    Failure::invalid(format!("the array of keys is NULL, but has {count} elements"))
+}
+
+#[cold]
+fn no_memory(count: usize) -> Failure {
+    Failure::new(CANTLE_OUT_OF_MEMORY, format!("there is no memory for the addresses of {count} keys"))
+}
+
+/// Adds the place of the key to the message.
+#[cold]
+fn in_array(mut failure: Failure, number: usize) -> Failure {
+    failure.0.message.push_str(&format!(": keys[{number}]"));
+    failure
 }
 
 /// A bound of a range of the caller, or a key to seek.
@@ -179,6 +227,25 @@ mod tests {
         unsafe {
             assert_eq!(key(null(), 0).unwrap(), b"");
             assert!(key(null(), 1).unwrap_err().0.message.contains("the key is NULL, but 1 bytes long"));
+        }
+    }
+
+    #[test]
+    fn an_array_of_keys_is_refused_if_one_is_wrong() {
+        let slice = |data: &'static [u8], len| cantle_slice { data: data.as_ptr().cast(), len };
+        let mut array = [slice(b"one", 3), cantle_slice::NONE, slice(b"three", 2)];
+        // SAFETY: the array has three elements, and each key the bytes that its length says, up to the limit.
+        unsafe {
+            assert_eq!(keys(array.as_ptr(), 3).unwrap(), [&b"one"[..], b"", b"th"]);
+            assert!(keys(array.as_ptr(), 0).unwrap().is_empty() && keys(null(), 0).unwrap().is_empty());
+            for count in [KEYS_MAX + 1, 1 << 40, usize::MAX] {
+                assert!(keys(array.as_ptr(), count).is_err() && keys(null(), count).is_err(), "{count}");
+            }
+            assert!(keys(null(), 2).unwrap_err().0.message.contains("the array of keys is NULL"));
+            array[1].len = 1;
+            assert!(keys(array.as_ptr(), 3).unwrap_err().0.message.ends_with("keys[1]"));
+            array[1] = slice(b"two", KEY_BYTES_MAX + 1);
+            assert!(keys(array.as_ptr(), 3).unwrap_err().0.message.ends_with("keys[1]"));
         }
     }
 }

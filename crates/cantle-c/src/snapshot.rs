@@ -1,12 +1,13 @@
 //! The store at one moment.
 
+use crate::bound::cantle_slice;
 use crate::boundary::{saying, status, value};
 use crate::db::{OpenDb, cantle_db, is_bytewise};
 use crate::error::cantle_error;
 use crate::failure::Outcome;
 use crate::handle::{self, Held, Object};
 use crate::keyspace::{OpenKeyspace, cantle_keyspace};
-use crate::read::{Lookup, contains, get, get_into};
+use crate::read::{Lookup, cantle_get_many_fn, contains, get, get_into, get_many};
 use crate::status::cantle_status;
 use cantle::Snapshot;
 use std::ffi::{c_char, c_void};
@@ -44,12 +45,36 @@ impl At {
 }
 
 impl Lookup for At {
+    const HANDLE: &'static str = OpenSnapshot::NAME;
+
     fn lend<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Outcome<Option<T>> {
         let snapshot = &self.snapshot.snapshot;
         Ok(match &self.keyspace {
             None => snapshot.get_with(key, read)?,
             Some(keyspace) => snapshot.keyspace(&keyspace.keyspace).get_with(key, read)?,
         })
+    }
+
+    fn lend_many(
+        &self,
+        keys: &[&[u8]],
+        read: impl FnMut(usize, cantle::Result<Option<&[u8]>>),
+    ) -> Outcome<()> {
+        lend_many_at(&self.snapshot.snapshot, self.keyspace.as_deref(), keys, read);
+        Ok(())
+    }
+}
+
+/// Calls `read` with the number of each key and its value at the moment of the snapshot.
+pub(crate) fn lend_many_at(
+    snapshot: &Snapshot,
+    keyspace: Option<&OpenKeyspace>,
+    keys: &[&[u8]],
+    read: impl FnMut(usize, cantle::Result<Option<&[u8]>>),
+) {
+    match keyspace {
+        None => snapshot.get_many_with(keys, read),
+        Some(keyspace) => snapshot.keyspace(&keyspace.keyspace).get_many_with(keys, read),
     }
 }
 
@@ -139,4 +164,23 @@ pub unsafe extern "C" fn cantle_snapshot_contains(
 ) -> cantle_status {
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe { status(error, || contains(At::of(snapshot, keyspace), key, key_len, found)) }
+}
+
+/// Reads the values of `count` keys at the moment of the snapshot, and calls `receive` with `user`
+/// and the value of each key, as cantle_get_many does. `keyspace` may be NULL for the default one.
+///
+/// Ownership: as cantle_get_many. Errors: as cantle_get_many; for a keyspace of another store, each
+/// key fails with CANTLE_INVALID_ARGUMENT. Threads: any; `receive` is called in this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_snapshot_get_many(
+    snapshot: *mut cantle_snapshot,
+    keyspace: *mut cantle_keyspace,
+    keys: *const cantle_slice,
+    count: usize,
+    receive: cantle_get_many_fn,
+    user: *mut c_void,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`); `receive` keeps to its type's contract.
+    unsafe { status(error, || get_many(At::of(snapshot, keyspace), keys, count, receive, user)) }
 }

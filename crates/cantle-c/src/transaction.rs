@@ -1,22 +1,23 @@
 //! Optimistic, serializable transactions.
 
 use crate::batch::write_options;
-use crate::bound::{cantle_range, keys};
+use crate::bound::{cantle_range, cantle_slice, keys};
 use crate::boundary::{saying, status, value};
 use crate::callback;
 use crate::db::{OpenDb, cantle_db, is_bytewise};
 use crate::error::{OpenError, cantle_error};
 use crate::failure::{Failure, Outcome};
-use crate::handle::{self, Held, Object};
+use crate::handle::{self, Held, Object, OfProcess};
 use crate::keyspace::{OpenKeyspace, cantle_keyspace};
 use crate::raw;
-use crate::read::{Lookup, contains, get, get_into};
+use crate::read::{Lookup, cantle_get_many_fn, contains, get, get_into, get_many};
 use crate::status::*;
 use cantle::{Keyspace, Transaction};
 use cantle_bindings::Pauses;
 use parking_lot::RwLock;
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{from_ref, null_mut};
 
 /// Reads and writes that take effect together at the moment of the commit, or not at all. Ended and
 /// freed by cantle_transaction_commit or cantle_transaction_rollback. Several threads may use it at
@@ -61,7 +62,7 @@ impl OpenTransaction {
 
     pub(crate) fn with<T>(&self, with: impl FnOnce(&Transaction) -> Outcome<T>) -> Outcome<T> {
         // Only a thread that ends the transaction locks it for writing.
-        let guard = self.transaction.try_read().ok_or_else(over)?;
+        let guard = OfProcess::new(self.transaction.try_read().ok_or_else(over)?);
         with(guard.as_ref().ok_or_else(over)?)
     }
 
@@ -71,15 +72,48 @@ impl OpenTransaction {
     }
 }
 
+thread_local! {
+    /// The transactions with a [`CallingBack`] in this thread, the last one at the end.
+    static CALLING_BACK: RefCell<Vec<*const OpenTransaction>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A read of a transaction that calls callbacks in this thread. An end of the transaction waits for its
+/// reads, so that a callback that ended it would wait for ever.
+struct CallingBack;
+
+impl CallingBack {
+    fn of(transaction: &OpenTransaction) -> Self {
+        CALLING_BACK.with_borrow_mut(|all| all.push(from_ref(transaction)));
+        Self
+    }
+
+    /// True if this thread is in a callback of such a read.
+    fn is_of(transaction: &OpenTransaction) -> bool {
+        // A thread that has ended its thread-local data is in no callback.
+        CALLING_BACK.try_with(|all| all.borrow().contains(&from_ref(transaction))).unwrap_or(false)
+    }
+}
+
+impl Drop for CallingBack {
+    fn drop(&mut self) {
+        CALLING_BACK.with_borrow_mut(Vec::pop);
+    }
+}
+
 fn over() -> Failure {
     Failure::invalid("the cantle_transaction is over")
 }
 
 /// Takes a transaction out of its handle, to be ended.
 fn take(handle: *const cantle_transaction) -> Outcome<Transaction> {
-    if handle::get::<OpenTransaction>(handle)?.lent {
+    let open = handle::get::<OpenTransaction>(handle)?;
+    if open.lent {
         return Err(Failure::invalid("the transaction of a callback is ended by what the callback returns"));
     }
+    if CallingBack::is_of(&open) {
+        return Err(Failure::invalid("a callback must not end the transaction whose read calls it"));
+    }
+    drop(open);
     // Waits for other threads that use the transaction. No other thread can find it any more.
     handle::release::<OpenTransaction>(handle)?.transaction.write().take().ok_or_else(over)
 }
@@ -120,8 +154,22 @@ macro_rules! within {
 pub(crate) use within;
 
 impl Lookup for Within {
+    const HANDLE: &'static str = OpenTransaction::NAME;
+
     fn lend<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Outcome<Option<T>> {
         within!(self, on => on.get_with(key, read))
+    }
+
+    fn lend_many(
+        &self,
+        keys: &[&[u8]],
+        read: impl FnMut(usize, cantle::Result<Option<&[u8]>>),
+    ) -> Outcome<()> {
+        let _calling_back = CallingBack::of(&self.transaction);
+        within!(self, on => {
+            on.get_many_with(keys, read);
+            Ok::<(), cantle::Error>(())
+        })
     }
 }
 
@@ -245,6 +293,26 @@ pub unsafe extern "C" fn cantle_transaction_contains(
 ) -> cantle_status {
     // SAFETY: the caller keeps to the header (see `raw`).
     unsafe { status(error, || contains(Within::of(transaction, keyspace), key, key_len, found)) }
+}
+
+/// Reads the values of `count` keys as the transaction sees them, and calls `receive` with `user`
+/// and the value of each key, as cantle_get_many does. Each key counts as read, as by
+/// cantle_transaction_get. `keyspace` may be NULL for the default one.
+///
+/// Ownership: as cantle_get_many. Errors: as cantle_get_many; for a keyspace of another store, each
+/// key fails with CANTLE_INVALID_ARGUMENT. Threads: any; `receive` is called in this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cantle_transaction_get_many(
+    transaction: *mut cantle_transaction,
+    keyspace: *mut cantle_keyspace,
+    keys: *const cantle_slice,
+    count: usize,
+    receive: cantle_get_many_fn,
+    user: *mut c_void,
+    error: *mut *mut cantle_error,
+) -> cantle_status {
+    // SAFETY: the caller keeps to the header (see `raw`); `receive` keeps to its type's contract.
+    unsafe { status(error, || get_many(Within::of(transaction, keyspace), keys, count, receive, user)) }
 }
 
 /// Stores a pair when the transaction is committed. `keyspace` may be NULL for the default one.

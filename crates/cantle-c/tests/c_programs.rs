@@ -137,7 +137,7 @@ macro_rules! programs {
         }
     };
 }
-programs! { basics transactions swaps updates bad_calls comparators reports keys threads forks }
+programs! { basics transactions swaps updates many bad_calls comparators reports keys threads forks }
 
 /// Its threads and its handler of SIGBUS stay when a program closes the library, and so must its code.
 #[test]

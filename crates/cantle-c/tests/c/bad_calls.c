@@ -3,6 +3,20 @@
 
 static cantle_db *the_db;
 
+/* Of calls that fail before they read. */
+static void never(void *user, size_t number, cantle_status status, const char *value, size_t value_len,
+                  const cantle_error *error) {
+    (void)user, (void)number, (void)status, (void)value, (void)value_len, (void)error;
+    CHECK(!"called");
+}
+
+static void count_failures(void *user, size_t number, cantle_status status, const char *value, size_t value_len,
+                           const cantle_error *error) {
+    (void)number, (void)value, (void)value_len;
+    CHECK(cantle_error_status(error) == status);
+    *(int *)user += status != CANTLE_OK;
+}
+
 static void nulls(cantle_db *db) {
     char *value = (char *)1;
     bool found;
@@ -17,6 +31,18 @@ static void nulls(cantle_db *db) {
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_get(db, NULL, "k", 1, NULL, NULL, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_into(db, NULL, "k", 1, NULL, 5, NULL, NULL, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_contains(db, NULL, "k", 1, NULL, &error));
+    cantle_slice keys[] = {{"k", 1}, {NULL, 1}};
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(NULL, NULL, keys, 1, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(NULL, NULL, NULL, 0, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, NULL, 1, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, keys, 2, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, keys, 1, NULL, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_snapshot_get_many(NULL, NULL, keys, 1, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_transaction_get_many(NULL, NULL, keys, 1, never, NULL, &error));
+    cantle_error *wrong = NULL;
+    CHECK(cantle_get_many(db, NULL, keys, 2, never, NULL, &wrong) == CANTLE_INVALID_ARGUMENT);
+    CHECK(strstr(cantle_error_message(wrong), "the key is NULL, but 1 bytes long: keys[1]") != NULL);
+    CHECK(cantle_error_free(wrong) == CANTLE_OK);
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_delete(db, NULL, NULL, 2, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_update(db, NULL, "k", 1, NULL, NULL, NULL, NULL, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_approximate_bytes(db, NULL, NULL, NULL, &error));
@@ -61,11 +87,13 @@ static void freed_and_foreign_handles(cantle_db *db, const char *directory) {
     cantle_snapshot *snapshot, *fresh;
     cantle_iterator *it;
     cantle_keyspace *keyspace;
-    cantle_slice key;
+    cantle_slice key, keys[] = {{"k", 1}, {"l", 1}};
     char *value;
     bool found;
+    int failures = 0;
     SOME(snapshot, cantle_snapshot_new(db, &error));
     CHECK(cantle_snapshot_free(snapshot) == CANTLE_OK);
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_snapshot_get_many(snapshot, NULL, keys, 2, never, NULL, &error));
     CHECK(cantle_snapshot_free(snapshot) == CANTLE_INVALID_ARGUMENT);
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_snapshot_get(snapshot, NULL, "k", 1, &value, NULL, &error));
     /* The next one has the same slot, and is not taken for it. */
@@ -80,6 +108,9 @@ static void freed_and_foreign_handles(cantle_db *db, const char *directory) {
     /* Of another type, and no handle at all. */
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_put((cantle_db *)fresh, NULL, "k", 1, "v", 1, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(db, (cantle_keyspace *)fresh, "k", 1, "v", 1, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, (cantle_keyspace *)fresh, keys, 2, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT,
+          cantle_transaction_get_many((cantle_transaction *)fresh, NULL, keys, 2, never, NULL, &error));
     CHECK(cantle_iterator_free((cantle_iterator *)fresh) == CANTLE_INVALID_ARGUMENT);
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_sync((cantle_db *)directory, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_sync((cantle_db *)(void *)&key, &error));
@@ -100,7 +131,16 @@ static void freed_and_foreign_handles(cantle_db *db, const char *directory) {
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(db, keyspace, "k", 1, "v", 1, &error));
     SOME(snapshot, cantle_snapshot_new(db, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_snapshot_contains(snapshot, keyspace, "k", 1, &found, &error));
-    CHECK(cantle_snapshot_free(snapshot) == CANTLE_OK);
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, keyspace, keys, 2, never, NULL, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT,
+          cantle_snapshot_get_many(snapshot, keyspace, keys, 2, count_failures, &failures, &error));
+    CHECK(failures == 2 && cantle_snapshot_free(snapshot) == CANTLE_OK);
+    cantle_transaction *tx;
+    SOME(tx, cantle_transaction_new(db, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT,
+          cantle_transaction_get_many(tx, keyspace, keys, 2, count_failures, &failures, &error));
+    CHECK(failures == 4 && cantle_transaction_rollback(tx) == CANTLE_OK);
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_transaction_get_many(tx, NULL, keys, 2, never, NULL, &error));
     cantle_batch *batch = cantle_batch_new();
     OK(cantle_batch_put(batch, keyspace, "k", 1, "v", 1, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_write(db, batch, CANTLE_DEFAULT, &error));
@@ -123,6 +163,11 @@ static void too_large(cantle_db *db) {
     CHECK(large != NULL);
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(db, NULL, large, (1 << 20) + 1, "v", 1, &error));
     OK(cantle_put(db, NULL, large, 1 << 20, "v", 1, &error));
+    int failures = 0;
+    cantle_slice keys[] = {{large, 1 << 20}, {large, (1 << 20) + 1}};
+    OK(cantle_get_many(db, NULL, keys, 1, count_failures, &failures, &error));
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, keys, 2, never, NULL, &error));
+    CHECK(failures == 0);
     cantle_keyspace *keyspace;
     SOME(keyspace, cantle_keyspace_open(db, "default", NULL, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_keyspace_set_metadata(keyspace, large, 65537, &error));
@@ -155,6 +200,12 @@ static void impossible_lengths(cantle_db *db) {
         FAILS(CANTLE_INVALID_ARGUMENT, cantle_get(db, NULL, "k", len, &value, NULL, &error));
         FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_into(db, NULL, "k", len, buffer, 4, NULL, &found, &error));
         FAILS(CANTLE_INVALID_ARGUMENT, cantle_contains(db, NULL, "k", len, &found, &error));
+        cantle_slice keys[] = {{"k", 1}, {"k", len}};
+        FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, keys, 2, never, NULL, &error));
+        FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, keys, len, never, NULL, &error));
+        FAILS(CANTLE_INVALID_ARGUMENT, cantle_get_many(db, NULL, NULL, len, never, NULL, &error));
+        FAILS(CANTLE_INVALID_ARGUMENT, cantle_transaction_get_many(tx, NULL, keys, 2, never, NULL, &error));
+        FAILS(CANTLE_INVALID_ARGUMENT, cantle_transaction_get_many(tx, NULL, keys, len, never, NULL, &error));
         FAILS(CANTLE_INVALID_ARGUMENT, cantle_batch_put(batch, NULL, "k", len, "v", 1, &error));
         FAILS(CANTLE_INVALID_ARGUMENT, cantle_batch_put(batch, NULL, "k", 1, "v", len, &error));
         FAILS(CANTLE_INVALID_ARGUMENT, cantle_batch_delete(batch, NULL, "k", len, &error));
@@ -216,12 +267,25 @@ static void options(const char *directory) {
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_compact_range(the_db, NULL, &range, &error));
 }
 
+/* In a callback that must not write, a callback of a read must not either. */
+static void try_to_write(void *user, size_t number, cantle_status status, const char *value, size_t value_len,
+                         const cantle_error *error) {
+    (void)number, (void)value, (void)value_len, (void)error;
+    CHECK(status == CANTLE_OK);
+    FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(the_db, NULL, "k", 1, "v", 1, &error));
+    ++*(int *)user;
+}
+
 static const char *meddle(void *user, const char *old_value, size_t old_len, size_t *new_len) {
     cantle_batch *batch = (cantle_batch *)user;
     (void)old_value, (void)old_len;
     char *value;
     OK(cantle_get(the_db, NULL, "k", 1, &value, NULL, &error));
     cantle_free(value);
+    int calls = 0;
+    cantle_slice keys[] = {{"k", 1}, {"key", 3}};
+    OK(cantle_get_many(the_db, NULL, keys, 2, try_to_write, &calls, &error));
+    CHECK(calls == 2);
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_put(the_db, NULL, "k", 1, "v", 1, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_delete(the_db, NULL, "k", 1, &error));
     FAILS(CANTLE_INVALID_ARGUMENT, cantle_delete_range(the_db, NULL, NULL, &error));

@@ -222,6 +222,7 @@ static void without_write_buffer(const char *path, const char *file) {
     cantle_options *options = cantle_options_new();
     CHECK(sigaction(SIGBUS, NULL, &before) == 0);
     CHECK(cantle_options_write_buffer(options, false) == CANTLE_OK);
+    CHECK(cantle_options_io_uring(options, true) == CANTLE_OK);
     SOME(db, cantle_open(path, options, &error));
     for (int round = 0; round < 100; round++) put(db, NULL, "a", "1");
     CHECK(has(db, NULL, "a", "1") && access(file, F_OK) != 0);

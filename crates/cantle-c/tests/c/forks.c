@@ -29,9 +29,47 @@ static int fork_and_put(void *user, cantle_transaction *tx, cantle_error **error
     return CANTLE_OK;
 }
 
+/* The child has its first value and no other. */
+static void fork_once(void *user, size_t number, cantle_status status, const char *value, size_t value_len,
+                      const cantle_error *error) {
+    (void)number, (void)value_len;
+    CHECK(status == CANTLE_OK && value != NULL && error == NULL);
+    if (++*(int *)user == 1) fork_for_a_while();
+}
+
 static void wait_for_child(void) {
     int status = 0;
     CHECK(waitpid(forked, &status, 0) == forked && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void in_callback_of_read(cantle_status status, cantle_error *failed, int calls) {
+    if (forked == 0) {
+        CHECK(status == CANTLE_FORKED && cantle_error_status(failed) == CANTLE_FORKED && calls == 1);
+        _exit(0);
+    }
+    CHECK(status == CANTLE_OK && failed == NULL && calls == 3);
+    wait_for_child();
+}
+
+static void in_callbacks_of_reads(void) {
+    const cantle_slice keys[] = {{"u", 1}, {"t", 1}, {"u", 1}};
+    cantle_error *failed = NULL;
+    cantle_snapshot *snapshot;
+    cantle_transaction *tx;
+    int calls = 0;
+    cantle_status status = cantle_get_many(shared, NULL, keys, 3, fork_once, &calls, &failed);
+    in_callback_of_read(status, failed, calls);
+    SOME(snapshot, cantle_snapshot_new(shared, &error));
+    calls = 0;
+    status = cantle_snapshot_get_many(snapshot, NULL, keys, 3, fork_once, &calls, &failed);
+    in_callback_of_read(status, failed, calls);
+    CHECK(cantle_snapshot_free(snapshot) == CANTLE_OK);
+    SOME(tx, cantle_transaction_new(shared, &error));
+    OK(cantle_transaction_put(tx, NULL, "u", 1, "own", 3, &error));
+    calls = 0;
+    status = cantle_transaction_get_many(tx, NULL, keys, 3, fork_once, &calls, &failed);
+    in_callback_of_read(status, failed, calls);
+    CHECK(cantle_transaction_rollback(tx) == CANTLE_OK);
 }
 
 static void in_callbacks(const char *path) {
@@ -56,6 +94,7 @@ static void in_callbacks(const char *path) {
     wait_for_child();
     OK(cantle_stat(shared, "keyspaces.default.writes", &writes, &error));
     CHECK(writes == before + 2 && has(shared, NULL, "t", "parent"));
+    in_callbacks_of_reads();
     OK(cantle_close(shared, &error));
     /* What a child had written would have got into the log by its shared mapping or file. */
     SOME(shared, cantle_open(path, NULL, &error));
@@ -111,7 +150,11 @@ int main(int argc, char **argv) {
 
     fork_for_a_while();
     if (forked == 0) {
+        cantle_slice keys = {"k", 1};
         FAILS(CANTLE_FORKED, cantle_get(db, NULL, "k", 1, &value, NULL, &error));
+        FAILS(CANTLE_FORKED, cantle_get_many(db, NULL, &keys, 1, fork_once, NULL, &error));
+        FAILS(CANTLE_FORKED, cantle_snapshot_get_many(snapshot, NULL, &keys, 1, fork_once, NULL, &error));
+        FAILS(CANTLE_FORKED, cantle_transaction_get_many(tx, NULL, &keys, 1, fork_once, NULL, &error));
         FAILS(CANTLE_FORKED, cantle_put(db, NULL, "k", 1, "child", 5, &error));
         FAILS(CANTLE_FORKED, cantle_keyspace_set_metadata(keyspace, "m", 1, &error));
         FAILS(CANTLE_FORKED, cantle_snapshot_contains(snapshot, NULL, "k", 1, &found, &error));

@@ -21,6 +21,10 @@ const char *change(void *user, const char *, std::size_t, std::size_t *new_len) 
     return text->data();
 }
 
+void append(void *user, std::size_t, cantle_status, const char *value, std::size_t value_len, const cantle_error *) {
+    static_cast<std::string *>(user)->append(value == nullptr ? "" : value, value_len);
+}
+
 int run(void *, cantle_transaction *tx, cantle_error **error) {
     return cantle_transaction_put(tx, nullptr, "t", 1, "1", 1, error);
 }
@@ -44,6 +48,10 @@ int main(int argc, char **argv) {
     if (cantle_put(db.get(), nullptr, "a", 1, "1", 1, &error) != CANTLE_OK) return 3;
     if (cantle_update(db.get(), nullptr, "b", 1, change, &value, nullptr, nullptr, &error) != CANTLE_OK) return 4;
     if (cantle_transact(db.get(), run, nullptr, &error) != CANTLE_OK) return 5;
+    const cantle_slice wanted[] = {{"b", 1}, {"absent", 6}};
+    std::string received;
+    if (cantle_get_many(db.get(), nullptr, wanted, 2, append, &received, &error) != CANTLE_OK) return 7;
+    if (received != "new") return 8;
     cantle_iterator *it = cantle_iterator_new(db.get(), nullptr, nullptr, &error);
     cantle_slice key, found;
     std::string keys;

@@ -55,6 +55,44 @@ static void damage(const char *directory) {
     fclose(file);
 }
 
+struct damaged {
+    int read, failed;
+    size_t lowest; /* number of a key that failed */
+};
+
+static void count_damage(void *user, size_t number, cantle_status status, const char *value, size_t value_len,
+                         const cantle_error *error) {
+    struct damaged *damaged = user;
+    if (status == CANTLE_OK) {
+        CHECK(value_len == 200 && value[199] == 'v' && error == NULL);
+        damaged->read++;
+        return;
+    }
+    CHECK(status == CANTLE_CORRUPTION && cantle_error_status(error) == CANTLE_CORRUPTION && value == NULL);
+    CHECK(cantle_error_path(error) != NULL && cantle_error_offset(error) > 0);
+    if (damaged->failed++ == 0 || number < damaged->lowest) damaged->lowest = number;
+}
+
+/* Keys in the damaged block fail, each by itself, and the others are read. */
+static void get_many_of_damaged(cantle_db *db) {
+    static char text[5000][16];
+    static cantle_slice keys[5000];
+    struct damaged damaged = {0, 0, 0};
+    cantle_error *error = NULL, *same = NULL;
+    char *value;
+    for (int i = 0; i < 5000; i++) {
+        keys[i].len = (size_t)snprintf(text[i], sizeof text[i], "key%06d", i);
+        keys[i].data = text[i];
+    }
+    CHECK(cantle_get_many(db, NULL, keys, 5000, count_damage, &damaged, &error) == CANTLE_CORRUPTION);
+    CHECK(damaged.failed > 0 && damaged.read > 2500 && damaged.read + damaged.failed == 5000);
+    /* The call's error is that of the first of them. */
+    cantle_slice first = keys[damaged.lowest];
+    CHECK(cantle_get(db, NULL, first.data, first.len, &value, NULL, &same) == CANTLE_CORRUPTION && value == NULL);
+    CHECK(strcmp(cantle_error_message(error), cantle_error_message(same)) == 0);
+    CHECK(cantle_error_free(error) == CANTLE_OK && cantle_error_free(same) == CANTLE_OK);
+}
+
 static uint64_t last_pairs;
 
 static void progress(void *user, uint64_t bytes, uint64_t total_bytes, uint64_t pairs) {
@@ -153,6 +191,7 @@ int main(int argc, char **argv) {
     CHECK(cantle_error_free(first) == CANTLE_OK);
     CHECK(number > 0 && strstr(text, "\"ok\":false") != NULL && strstr(text, "\"offset\":") != NULL);
     cantle_free(text);
+    get_many_of_damaged(db);
     cantle_iterator *it;
     cantle_error *error = NULL;
     SOME(it, cantle_iterator_new(db, NULL, NULL, &error));

@@ -39,6 +39,14 @@ static void *count(void *argument) {
     return NULL;
 }
 
+/* Every key is read, or else the store was closed. */
+static void is_read_or_closed(void *user, size_t number, cantle_status status, const char *value, size_t value_len,
+                              const cantle_error *error) {
+    (void)number, (void)value_len, (void)error;
+    CHECK((status == CANTLE_OK && value != NULL) || (status == CANTLE_CLOSED && value == NULL));
+    ++*(int *)user;
+}
+
 /* Each snapshot is freed by one of those that try to. */
 static void *free_each_other_s(void *argument) {
     unsigned seed = (unsigned)(uintptr_t)argument;
@@ -50,6 +58,10 @@ static void *free_each_other_s(void *argument) {
         cantle_snapshot *other = atomic_exchange(&snapshots[(seed + (unsigned)i * 5) % 8], snapshot);
         cantle_status status = cantle_snapshot_contains(snapshot, NULL, "n", 1, &found, NULL);
         CHECK(status == CANTLE_OK || status == CANTLE_INVALID_ARGUMENT);
+        int calls = 0;
+        const cantle_slice keys[] = {{"n", 1}, {"t", 1}};
+        status = cantle_snapshot_get_many(snapshot, NULL, keys, 2, is_read_or_closed, &calls, NULL);
+        CHECK(status == CANTLE_OK ? calls == 2 : status == CANTLE_INVALID_ARGUMENT && calls == 0);
         cantle_snapshot *third = snapshots[(unsigned)i % 8];
         if (i % 3 == 0) freed += cantle_snapshot_free(third) == CANTLE_OK && third != NULL;
         freed += cantle_snapshot_free(other) == CANTLE_OK && other != NULL;
@@ -72,8 +84,13 @@ static void *move(void *argument) {
 
 static void *use_until_closed(void *argument) {
     (void)argument;
+    const cantle_slice keys[] = {{"n", 1}, {"t", 1}, {"n", 1}};
     for (;;) {
         bool found;
+        int calls = 0;
+        cantle_status many = cantle_get_many(db, NULL, keys, 3, is_read_or_closed, &calls, NULL);
+        CHECK(many == CANTLE_OK || many == CANTLE_CLOSED || many == CANTLE_INVALID_ARGUMENT);
+        CHECK(calls == (many == CANTLE_INVALID_ARGUMENT ? 0 : 3));
         cantle_status read = cantle_contains(db, NULL, "n", 1, &found, NULL);
         cantle_status written = cantle_put(db, NULL, "n", 1, "v", 1, NULL);
         if (read == CANTLE_INVALID_ARGUMENT) return NULL; /* the handle is gone */
