@@ -8,6 +8,7 @@ use crate::cursor::Cursor;
 use crate::db::DEFAULT_KEYSPACE;
 use crate::errors;
 use crate::gap::Gap;
+use crate::many;
 use crate::options::durability;
 use crate::pair::Pair;
 use crate::plyvel_batch::PlyvelBatch;
@@ -20,7 +21,7 @@ use crate::to_python::plain;
 use crate::transaction::Transaction;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use std::ffi::OsStr;
 use std::ops::Bound as End;
 use std::sync::Arc;
@@ -191,6 +192,25 @@ impl Keyspace {
     #[pyo3(signature = (key, default=None))]
     fn get(&self, py: Python<'_>, key: Key<'_>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.read(py, key.as_ref())?.map(|value| bytes(py, &value)).or(default))
+    }
+
+    /// The values of many keys, as a list in the order of the keys and as of one moment; None for a
+    /// key that is absent. The device reads for many keys at the same time: keys that are in no
+    /// cache take a fraction of the time that as many calls of get() take.
+    ///
+    /// errors says what happens if a key cannot be read, as when its bytes are damaged. "raise"
+    /// raises the first error in the order of the keys, once all were read. "return" puts each
+    /// key's exception in the place of its value. Keys of wrong types always raise TypeError.
+    #[pyo3(signature = (keys, errors="raise"))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        many::list(py, &self.space, keys, errors, |keys| {
+            self.space.part.with(py, |keyspace| Ok(keyspace.get_many(keys)))
+        })
     }
 
     /// Stores a pair. durability, "process" or "sync", asks for more than the store's own

@@ -18,6 +18,7 @@ mod import;
 mod key_types;
 mod keyspace;
 mod leveldb;
+mod many;
 mod options;
 mod pair;
 mod path;

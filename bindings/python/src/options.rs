@@ -162,6 +162,9 @@ impl<'py> Given<'py> {
         if let Some(on) = self.flag("write_buffer")? {
             options = options.write_buffer(on);
         }
+        if let Some(on) = self.flag("io_uring")? {
+            options = options.io_uring(on);
+        }
         if let Some(resources) = self.take("resources")? {
             let Ok(resources) = resources.cast::<Resources>() else {
                 return Err(wrong_type("resources", "cantle.Resources", &resources));
@@ -219,7 +222,8 @@ pub fn durability(name: &str) -> PyResult<Durability> {
     one_of("durability", name, &known)
 }
 
-fn one_of<T: Copy>(option: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
+/// The value of the name that was given.
+pub fn one_of<T: Copy>(option: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
     let found = known.iter().find(|(name, _)| *name == given);
     found.map(|&(_, value)| value).ok_or_else(|| {
         let names: Vec<_> = known.iter().map(|(name, _)| format!("{name:?}")).collect();

@@ -4,13 +4,14 @@ use crate::bounds::{Asked, Keys};
 use crate::bytes_like::{Key, bytes};
 use crate::cursor::Cursor;
 use crate::keyspace::{Keyspace, Space, missing};
+use crate::many;
 use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
 use crate::repr::Shown;
 use crate::store::{Part, Store};
 use crate::typed;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 use std::sync::Arc;
 
 /// The store as it was when the snapshot was taken, over all keyspaces. Its methods read the
@@ -74,6 +75,21 @@ impl Snapshot {
     #[pyo3(signature = (key, default=None))]
     fn get(&self, py: Python<'_>, key: Key<'_>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.read(py, key.as_ref())?.map(|value| bytes(py, &value)).or(default))
+    }
+
+    /// The values of many keys at that moment, as Keyspace.get_many.
+    #[pyo3(signature = (keys, errors="raise"))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let space = &self.own;
+        many::list(py, space, keys, errors, |keys| {
+            self.part
+                .with_in(py, &space.part, |snapshot, keyspace| Ok(snapshot.keyspace(keyspace).get_many(keys)))
+        })
     }
 
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {

@@ -4,6 +4,7 @@ use crate::batch::write_options;
 use crate::bounds::{Asked, Keys, between};
 use crate::bytes_like::{Key, Value, bytes};
 use crate::keyspace::{Keyspace, Space, missing};
+use crate::many;
 use crate::pair::{Pair, end};
 use crate::range::{Listing, Range};
 use crate::repr::{Shown, counted};
@@ -11,7 +12,7 @@ use crate::store::{Part, Store};
 use crate::typed;
 use cantle::Durability;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -212,6 +213,23 @@ impl Transaction {
     #[pyo3(signature = (key, default=None))]
     fn get(&self, py: Python<'_>, key: Key<'_>, default: Option<Py<PyAny>>) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.read(py, key.as_ref())?.map(|value| bytes(py, &value)).or(default))
+    }
+
+    /// The values of many keys as the transaction sees them, as Keyspace.get_many. Every key counts
+    /// as read.
+    #[pyo3(signature = (keys, errors="raise"))]
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        errors: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let space = &self.own;
+        many::list(py, space, keys, errors, |keys| {
+            self.part.with_in(py, &space.part, |transaction, keyspace| {
+                Ok(transaction.keyspace(keyspace).get_many(keys))
+            })
+        })
     }
 
     fn __getitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {

@@ -23,3 +23,12 @@ def module(name):
     if name == "plyvel" and os.environ.get("CANTLE_REQUIRE_PLYVEL"):
         return importlib.import_module(name)
     return pytest.importorskip(name)
+
+
+def damage(path):
+    """Flips a byte in the middle of the largest table."""
+    table = max(path.glob("*.table"), key=lambda file: file.stat().st_size)
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+    return table

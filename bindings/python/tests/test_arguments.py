@@ -24,6 +24,8 @@ def test_keys_and_values_of_wrong_types_are_type_errors(db, wrong):
         lambda: db.write_batch().put(b"", wrong),
         lambda: db.transaction().get(wrong),
         lambda: db.snapshot().get(wrong),
+        lambda: db.get_many([b"", wrong], errors="return"),
+        lambda: db.transaction().get_many([wrong]),
         lambda: db.cursor().seek(wrong),
     ]
     if wrong is not None:
@@ -90,6 +92,7 @@ def test_sizes_beyond_what_a_store_takes_are_value_errors(db):
         ({"durability": 1}, TypeError),
         ({"layout": "tree"}, ValueError),
         ({"create_if_missing": 1}, TypeError),
+        ({"io_uring": "off"}, TypeError),
         ({"checkpoint_interval": -1.0}, ValueError),
         ({"checkpoint_interval": float("nan")}, ValueError),
         ({"checkpoint_interval": "1"}, TypeError),
@@ -146,6 +149,7 @@ def test_all_options_together_open_a_store(tmp_path):
         space_amplification=2.0,
         row_cache=False,
         write_buffer=False,
+        io_uring=False,
     ) as db:
         db[b"key"] = b"value"
         assert db[b"key"] == b"value"

@@ -23,6 +23,7 @@ def uses(db, keyspace):
     assert next(found) == (b"a", b"1")
     return [
         lambda: db.get(b"a"),
+        lambda: db.get_many([b"a"]),
         lambda: db.put(b"a", b""),
         lambda: db.put(b"a", b"", durability="sync"),
         lambda: db.delete(b"a"),
@@ -56,6 +57,7 @@ def uses(db, keyspace):
         lambda: keyspace.put(b"a", b""),
         lambda: keyspace.stats(),
         lambda: snapshot.get(b"a"),
+        lambda: snapshot.get_many([], errors="return"),
         lambda: snapshot.range(),
         lambda: list(snapshot),
         lambda: snapshot.cursor(),
@@ -63,6 +65,7 @@ def uses(db, keyspace):
         lambda: batch.write(),
         lambda: batch.__enter__(),
         lambda: tx.get(b"a"),
+        lambda: tx.get_many([b"a"]),
         lambda: tx.put(b"a", b""),
         lambda: tx.range(),
         lambda: tx.commit(),

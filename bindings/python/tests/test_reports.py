@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from conftest import damage
 
 import cantle
 
@@ -52,15 +53,6 @@ def test_a_backup_opens(filled, tmp_path):
         assert copy.keyspace("other")[b"a"] == b"1"
     with pytest.raises(cantle.AlreadyExistsError):
         filled.backup(tmp_path / "backup")
-
-
-def damage(path):
-    """Flips a byte in the middle of the largest table."""
-    table = max(path.glob("*.table"), key=lambda file: file.stat().st_size)
-    data = bytearray(table.read_bytes())
-    data[len(data) // 2] ^= 1
-    table.write_bytes(data)
-    return table
 
 
 def test_damage_is_found_raised_and_repaired(filled, tmp_path):

@@ -16,6 +16,8 @@ assert_type(db, cantle.DB)
 assert_type(db.get(b"key"), Optional[bytes])
 assert_type(db.get(bytearray(b"key"), b""), bytes)
 assert_type(db["UA", 5], bytes)
+assert_type(db.get_many([b"key", ("UA", 5)]), list[Optional[bytes]])
+assert_type(db.get_many((bytearray(b"key") for _ in range(5)), errors="return"), "list[bytes | cantle.Error | None]")
 db["UA", 5, ("nested", None)] = memoryview(b"")
 for key, value in db.range(b"a", ("b",), reverse=True, limit=5):
     assert_type(key, bytes)
@@ -26,6 +28,7 @@ assert_type(db.transact(lambda tx: 5), int)
 with db.snapshot() as snapshot, db.write_batch() as batch, db.transaction() as tx:
     assert_type(snapshot[b"a"], bytes)
     assert_type(tx.get(b"a", 5), "bytes | int")
+    assert_type(tx.get_many({b"a": 5}), list[Optional[bytes]])
     batch.keyspace(db.keyspace("other", compression="lz4")).put(b"a", b"b")
 assert_type(db.verify().ok, bool)
 assert_type(cantle.repair("a", "b").pairs, int)
@@ -39,6 +42,7 @@ flights = db.typed("flights", (str, datetime, Optional[int]), "json")
 assert_type(flights, cantle.TypedKeyspace)
 flights["UA", datetime.now(timezone.utc), None] = {"dest": "EWR"}
 assert_type(flights.pop_first(), Optional[tuple[Any, Any]])
+assert_type(flights.get_many([("UA", datetime.now(timezone.utc), None)]), list[Any])
 assert_type(flights.insert_if_absent("UA", 1), bool)
 with db.snapshot() as snapshot, db.write_batch() as batch, db.transaction() as tx:
     assert_type(snapshot.typed(flights).first(), Optional[tuple[Any, Any]])
@@ -49,6 +53,9 @@ with db.snapshot() as snapshot, db.write_batch() as batch, db.transaction() as t
 assert_type(flights.keyspace.compare_and_swap_metadata(b"", b"a"), bool)
 
 db.put("text", b"")  # type: ignore[arg-type]
+db.get_many(["text"])  # type: ignore[list-item]
+db.get_many(b"key")  # type: ignore[arg-type]
+db.get_many([b"key"], errors="ignore")  # type: ignore[call-overload]
 db.put(b"key", None)  # type: ignore[arg-type]
 db.keyspace("other", memory_budget=5)  # type: ignore[call-arg]
 

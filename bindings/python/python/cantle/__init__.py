@@ -137,6 +137,7 @@ def open(
     background_threads: Optional[int] = None,
     checkpoint_interval: Optional[float] = None,
     write_buffer: Optional[bool] = None,
+    io_uring: Optional[bool] = None,
     monitor: Optional[bool] = None,
     resources: Optional[Resources] = None,
     comparators: Optional[Mapping[str, types.Comparator]] = None,
@@ -166,6 +167,11 @@ def open(
     write_buffer: True collects appends to logs in a mapped file, which a killed process does not
         lose. Default True. The first such store of a process installs a handler of SIGBUS, which
         passes on signals of other code.
+    io_uring: True reads many places at once through a ring of the kernel (Linux's io_uring), where
+        the kernel gives one: for get_many(), in scans and in merges. False gives the kernel hints
+        and reads the places one by one, with the same results. Default False, as hints took less
+        time on a local SSD. CANTLE_IO_URING=off in the environment switches it off for every store
+        of the process.
     resources: memory and threads that several stores share. memory_budget and background_threads
         have no effect then.
     comparators: orders that keyspaces may have, by name: functions of two keys that return a

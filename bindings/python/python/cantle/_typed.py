@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Union
 
 from ._codecs import Types
+from ._errors import Error, InvalidArgumentError, WrongTypeError
 from ._schema import agree
 from .types import Durability
 
@@ -33,6 +34,27 @@ class _Reads:
         data = self._types.key.encode(key)
         value = self._bytes.get(data)
         return default if value is None else self._types.read_value(data, value)
+
+    def get_many(self, keys: Iterable[Any], errors: Literal["raise", "return"] = "raise") -> list[Any]:
+        """The values of many keys, as a list in the order of the keys and as of one moment; None for a key that is absent. errors
+        is that of Keyspace.get_many. A stored value of another type is an error of its key, WrongTypeError."""
+        if errors not in ("raise", "return"):
+            raise InvalidArgumentError(f'errors is "raise" or "return", not "{errors}"')
+        data = [self._types.key.encode(key) for key in keys]
+        values = [self._read_found(key, found) for key, found in zip(data, self._bytes.get_many(data, "return"))]
+        if errors == "raise":
+            for value in values:
+                if isinstance(value, Error):
+                    raise value
+        return values
+
+    def _read_found(self, key: bytes, found: Union[bytes, Error, None]) -> Any:
+        if not isinstance(found, bytes):
+            return found
+        try:
+            return self._types.read_value(key, found)
+        except WrongTypeError as error:
+            return error
 
     def __getitem__(self, key: Any) -> Any:
         data = self._types.key.encode(key)

@@ -60,6 +60,7 @@ class StoreOptions(KeyspaceOptions, total=False):
     background_threads: Optional[int]
     checkpoint_interval: Optional[float]
     write_buffer: Optional[bool]
+    io_uring: Optional[bool]
     monitor: Optional[bool]
     resources: Optional[Resources]
     comparators: Optional[Mapping[str, Comparator]]
