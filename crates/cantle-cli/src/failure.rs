@@ -10,7 +10,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) enum Failure {
     /// The reader of the output went away, which is no failure of the command.
     ClosedPipe,
-    /// The key that was asked for is absent.
+    /// A key that was asked for is absent.
     Absent(String),
     /// Bytes on disk differ from those that were written.
     Damage(String),
@@ -20,13 +20,15 @@ pub(crate) enum Failure {
     Failed(String),
     /// A signal of this number ended the command; rows before it are in the store.
     Interrupted(String, u8),
+    /// The command has printed its messages already; this is the exit code.
+    Reported(u8),
 }
 
 impl Failure {
     /// The message for standard error.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Self::ClosedPipe => None,
+            Self::ClosedPipe | Self::Reported(_) => None,
             Self::Absent(message)
             | Self::Damage(message)
             | Self::Usage(message)
@@ -44,6 +46,7 @@ impl Failure {
             Self::Failed(_) => 3,
             // As shells count it.
             Self::Interrupted(_, signal) => 128 + signal,
+            Self::Reported(exit_code) => *exit_code,
         }
     }
 }

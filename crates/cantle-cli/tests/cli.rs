@@ -373,6 +373,8 @@ fn damage_is_found_and_named() {
     let said = String::from_utf8_lossy(&verify.out).into_owned() + &verify.err;
     assert!(said.contains("corruption in ") && said.contains("offset"), "{said}");
     place.run(&["get", "flights", "UA,EWR,2013-07-04T09:00:00Z,9"]).fails(1, "corruption");
+    let several = ["get", "flights", "UA,EWR,2013-07-04T09:00:00Z,9", ",LGA,,3"];
+    place.run(&several).fails(1, "cantle: UA,EWR,2013-07-04T09:00:00Z,9: corruption in ");
 }
 
 /// The files of a store with this ending.

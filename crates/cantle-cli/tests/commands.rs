@@ -42,6 +42,48 @@ fn pairs_are_counted_exactly_or_by_an_estimate() {
 }
 
 #[test]
+fn several_keys_are_printed_as_pairs_in_their_order() {
+    let place = Place::new();
+    place.flights();
+    let (united, delta) = ("UA,EWR,2013-07-04T09:00:00Z,9", "DL,LGA,2013-07-04T08:00:00Z,-7");
+    let get = |rest: &[&str]| place.run(&[&["get", "flights", united], rest].concat());
+    let rows = [format!("{united},ORD,\"quick, \"\"short\"\"\""), format!("{delta},ATL,ä")];
+    assert_eq!(get(&[delta]).lines(), rows);
+    assert_eq!(get(&[delta, united]).lines(), [&rows[..], &rows[..1]].concat());
+    let scanned = place.run(&["scan", "flights"]).lines();
+    assert!(rows.iter().all(|row| scanned.contains(row)), "{scanned:?}");
+    for format in ["json", "hex"] {
+        let scanned = place.run(&["scan", "flights", "--format", format]).lines();
+        let found = get(&[delta, "--format", format]).lines();
+        assert!(found.len() == 2 && found.iter().all(|line| scanned.contains(line)), "{found:?}");
+    }
+    let alone = [united, delta].map(|key| place.run(&["get", "flights", key, "--json"]).text());
+    assert_eq!(get(&["--json", delta]).text(), alone.concat());
+
+    let ran = get(&["UA,EWR,,1", delta, "DL,LGA,,2"]);
+    assert_eq!((ran.code, String::from_utf8(ran.out).unwrap()), (1, rows.join("\n") + "\n"));
+    assert_eq!(ran.err, "cantle: there is no key UA,EWR,,1\ncantle: there is no key DL,LGA,,2\n");
+    let ran = get(&[delta, "UA"]);
+    ran.fails(2, "the key has 4 columns");
+    assert!(ran.out.is_empty());
+    get(&[delta, "--format", "bytes"]).fails(2, "one key only");
+}
+
+#[test]
+fn options_and_keys_that_begin_with_a_hyphen_are_told_apart() {
+    let place = Place::new();
+    for (key, value) in [("-x", "1"), ("-7", "2"), ("a", "3")] {
+        place.run(&["put", "s", key, value]).text();
+    }
+    let get = |keys: &[&str]| place.run(&[&["get", "s"], keys].concat());
+    assert_eq!(get(&["-x", "a"]).lines(), ["-x\t1", "a\t3"]);
+    assert_eq!(get(&["a", "-7", "--format", "hex"]).lines(), ["61\t33", "2d37\t32"]);
+    assert_eq!(get(&["a", "--", "-x"]).lines(), ["a\t3", "-x\t1"]);
+    assert_eq!(get(&["--json", "--", "a", "-x"]).lines().len(), 2);
+    get(&["a", "-x"]).fails(2, "-x");
+}
+
+#[test]
 fn keyspaces_are_listed_and_dropped() {
     let place = Place::new();
     place.flights();

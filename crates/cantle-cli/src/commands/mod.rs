@@ -40,7 +40,7 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  the key is absent, or damage was found
+  1  a key is absent, or damage was found
   2  usage
   3  failure
   130, 143  Ctrl-C or SIGTERM: the rows that were loaded before are in the store

@@ -121,9 +121,7 @@ impl Scan {
                 (Format::Json, true) => write::json_key_line(&codec, &key),
                 (Format::Json, false) => write::json_line(&codec, &schema.value, &key, &value),
                 (Format::Hex, true) => escape::to_hex(&key).into_bytes(),
-                (Format::Hex, false) => {
-                    format!("{}\t{}", escape::to_hex(&key), escape::to_hex(&value)).into_bytes()
-                }
+                (Format::Hex, false) => write::hex_line(&key, &value),
             })
         };
         let ended = if self.reverse {

@@ -56,6 +56,11 @@ pub(crate) fn text_line(codec: &KeyCodec, form: &ValueForm, key: &[u8], value: &
     format!("{}\t{value}", codec.show(key)).into_bytes()
 }
 
+/// A pair in hexadecimal: the key, a tab and the value.
+pub(crate) fn hex_line(key: &[u8], value: &[u8]) -> Vec<u8> {
+    format!("{}\t{}", escape::to_hex(key), escape::to_hex(value)).into_bytes()
+}
+
 /// A value that is JSON on one line, as it is.
 fn json_text<'a>(form: &ValueForm, value: &'a [u8]) -> Option<&'a str> {
     let is_line = *form == ValueForm::Json && !value.iter().any(u8::is_ascii_control);

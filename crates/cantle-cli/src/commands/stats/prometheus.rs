@@ -39,6 +39,8 @@ const STORE: &[Metric] = &[
         "seek_blocks_announced_total",
         "Blocks that the device read for a seek beside the block of another run.",
     ),
+    ("reads_by_io_uring", "reads_by_io_uring_total", "Places read with others through a ring of the kernel."),
+    ("reads_by_hints", "reads_by_hints_total", "Places read with others after hints to the kernel."),
     (
         "write_buffer_drains",
         "write_buffer_drains_total",
