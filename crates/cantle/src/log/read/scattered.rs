@@ -13,7 +13,9 @@ use std::collections::HashMap;
 
 /// Maximum number of records that are read together.
 const TOGETHER_MAX: usize = 32;
-/// Longer records are read alone. With [`TOGETHER_MAX`] this bounds the memory of a scan.
+/// Maximum bytes of records that are read together. A log has dozens of parts, and a scan a cursor in each.
+const TOGETHER_BYTES: u64 = 64 << 10;
+/// Longer records are read alone.
 const RECORD_BYTES_MAX: u32 = 16 << 10;
 
 /// Records that were read and not taken yet.
@@ -44,8 +46,13 @@ impl Scattered {
             return Ok(None);
         }
         self.together = (2 * self.together).clamp(2, TOGETHER_MAX);
+        let mut bytes = u64::from(place.len);
+        let fits = |place: &RecordPtr| {
+            bytes += u64::from(place.len);
+            bytes <= TOGETHER_BYTES
+        };
         let mut wanted = vec![place];
-        wanted.extend(following(self.together - 1).into_iter().filter(is_short));
+        wanted.extend(following(self.together - 1).into_iter().filter(is_short).take_while(fits));
         if wanted.len() == 1 {
             return Ok(None);
         }
