@@ -168,7 +168,7 @@ def open(
         lose. Default True. The first such store of a process installs a handler of SIGBUS, which
         passes on signals of other code.
     io_uring: True reads many places at once through a ring of the kernel (Linux's io_uring), where
-        the kernel gives one: for get_many(), in scans and in merges. False gives the kernel hints
+        the kernel gives one: for get_many() and in merges. False gives the kernel hints
         and reads the places one by one, with the same results. Default False, as hints took less
         time on a local SSD. CANTLE_IO_URING=off in the environment switches it off for every store
         of the process.

@@ -52,12 +52,6 @@ impl BlockCursor {
         Self { block, order, key: Vec::new(), current: None, behind: Behind::default() }
     }
 
-    /// Another cursor at the same position.
-    pub(crate) fn fork(&self) -> Self {
-        let (block, order) = (self.block.clone(), self.order.clone());
-        Self { block, order, key: self.key.clone(), current: self.current.clone(), behind: Behind::default() }
-    }
-
     /// Moves to another block and keeps the cursor's buffers; not positioned.
     pub(crate) fn set_block(&mut self, block: Arc<Block>) {
         self.block = block;

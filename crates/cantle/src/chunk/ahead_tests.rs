@@ -1,6 +1,5 @@
 //! Read-ahead in logs: the bytes that a read fetches, and when.
 
-use super::context::Context;
 use super::test_support::chunks_of;
 use crate::Db;
 use crate::log::index::memory_part::RecordPtr;
@@ -10,7 +9,7 @@ use crate::log::segment::Segment;
 use crate::read_ahead::SCAN_BYTES;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vfs::{FaultVfs, MemVfs, Operation};
+use crate::vfs::MemVfs;
 use crate::{ChunkOptions, KeyspaceOptions, Options};
 
 /// A log with an indexed part, and the places of its records in the order of writing.
@@ -38,19 +37,11 @@ fn log_with(pairs: usize, keyspace: KeyspaceOptions) -> (Db, Arc<Segment>, Arc<P
     (db, segment, parts, places)
 }
 
-fn walk(
-    context: &Context,
-    segment: &Segment,
-    parts: &Parts,
-    places: impl Iterator<Item = (usize, RecordPtr)>,
-) -> Vec<bool> {
+fn walk(segment: &Segment, parts: &Parts, places: impl Iterator<Item = (usize, RecordPtr)>) -> Vec<bool> {
     let mut ahead = ReadAhead::default();
     let step = |(number, place): (usize, RecordPtr)| {
         let was_there = ahead.buffer.contains(place);
-        assert_eq!(
-            ahead.value(context, segment, parts, place, |_| Vec::new()).unwrap(),
-            [number as u8; 1000][..]
-        );
+        assert_eq!(ahead.value(segment, parts, place).unwrap(), [number as u8; 1000][..]);
         assert!(ahead.buffer.bytes.len() as u64 <= SCAN_BYTES[1]);
         was_there
     };
@@ -59,19 +50,15 @@ fn walk(
 
 #[test]
 fn records_behind_one_another_are_read_together() {
-    let (db, segment, parts, places) = log(1000);
-    let context = chunks_of(&db).context.clone();
+    let (_db, segment, parts, places) = log(1000);
     let all = places.into_iter().enumerate();
     let count = |there: &[bool]| there.iter().filter(|there| **there).count() as f64 / there.len() as f64;
-    let there = walk(&context, &segment, &parts, all.clone());
+    let there = walk(&segment, &parts, all.clone());
     assert!(!there[0] && !there[1], "one alone begins no reading ahead");
     assert!(count(&there) > 0.95);
-    assert!(
-        count(&walk(&context, &segment, &parts, all.clone().step_by(3))) > 0.9,
-        "others in between do no harm"
-    );
-    assert_eq!(count(&walk(&context, &segment, &parts, all.clone().rev())), 0.0);
-    assert_eq!(count(&walk(&context, &segment, &parts, all.step_by(100))), 0.0, "what lies far apart");
+    assert!(count(&walk(&segment, &parts, all.clone().step_by(3))) > 0.9, "others in between do no harm");
+    assert_eq!(count(&walk(&segment, &parts, all.clone().rev())), 0.0);
+    assert_eq!(count(&walk(&segment, &parts, all.step_by(100))), 0.0, "what lies far apart");
 }
 
 #[test]
@@ -94,13 +81,11 @@ fn places_that_are_read_together_are_what_each_alone_is() {
 
 #[test]
 fn what_was_read_ahead_is_no_read() {
-    let (db, segment, parts, places) = log(1000);
-    let context = chunks_of(&db).context.clone();
+    let (_db, segment, parts, places) = log(1000);
     let reads_of = |places: &mut dyn Iterator<Item = &RecordPtr>| {
         let reads = Reads::default();
         let mut ahead = ReadAhead::new(reads.clone());
-        places
-            .for_each(|place| drop(ahead.value(&context, &segment, &parts, *place, |_| Vec::new()).unwrap()));
+        places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
         reads.load(Relaxed) as usize
     };
     assert!(reads_of(&mut places.iter()) < places.len() / 20);
@@ -109,14 +94,12 @@ fn what_was_read_ahead_is_no_read() {
 
 #[test]
 fn a_scan_begins_with_about_as_much_as_the_last_ones_read() {
-    let (db, segment, parts, places) = log(1000);
-    let context = chunks_of(&db).context.clone();
+    let (_db, segment, parts, places) = log(1000);
     let scan = |records: usize, number: usize| {
         let reads = Reads::default();
         let mut ahead = ReadAhead::new(reads.clone());
         let places = places.iter().skip(number * 37 % (places.len() - records)).take(records);
-        places
-            .for_each(|place| drop(ahead.value(&context, &segment, &parts, *place, |_| Vec::new()).unwrap()));
+        places.for_each(|place| drop(ahead.value(&segment, &parts, *place).unwrap()));
         (reads.load(Relaxed), ahead.buffer.bytes.len())
     };
     let [first, later] = [0, 40].map(|from| (from..from + 20).map(|number| scan(40, number).0).max());
@@ -129,14 +112,10 @@ fn a_scan_begins_with_about_as_much_as_the_last_ones_read() {
 fn what_was_written_lately_is_no_read() {
     let (db, segment, parts, places) =
         log_with(1000, KeyspaceOptions::new().layout(ChunkOptions::new().munks(false)));
-    let context = chunks_of(&db).context.clone();
     let reads = Reads::default();
     let mut ahead = ReadAhead::new(reads.clone());
     for (number, place) in places.iter().enumerate().rev() {
-        assert_eq!(
-            ahead.value(&context, &segment, &parts, *place, |_| Vec::new()).unwrap(),
-            [number as u8; 1000][..]
-        );
+        assert_eq!(ahead.value(&segment, &parts, *place).unwrap(), [number as u8; 1000][..]);
     }
     assert_eq!(reads.load(Relaxed), 0);
     let memory = db.stats().memory;
@@ -146,48 +125,16 @@ fn what_was_written_lately_is_no_read() {
 
 #[test]
 fn what_is_cut_off_is_reported_at_its_place() {
-    let (db, segment, parts, places) = log(1000);
-    let context = chunks_of(&db).context.clone();
+    let (_db, segment, parts, places) = log(1000);
     segment.file.handle().unwrap().set_len(places[20].offset + 5).unwrap();
     let mut ahead = ReadAhead::default();
     for (number, place) in places.into_iter().enumerate() {
-        match ahead.value(&context, &segment, &parts, place, |_| Vec::new()) {
+        match ahead.value(&segment, &parts, place) {
             Ok(value) => assert!(number < 20 && value.len() == 1000),
             Err(error) => {
                 assert!(number >= 20 && error.is_corruption(), "{number}: {error}");
                 assert!(error.to_string().contains(&place.offset.to_string()), "{error}");
             }
         }
-    }
-}
-
-#[test]
-fn a_scan_reads_scattered_records_together_in_both_directions() {
-    // Written in an order in which no two neighbours of a scan are near each other.
-    const PAIRS: usize = 2_000;
-    let options = KeyspaceOptions::new().layout(ChunkOptions::new().munks(false).recent_appends(false));
-    let vfs = FaultVfs::new(Arc::new(MemVfs::new()));
-    let db = Options::new().default_keyspace(options).vfs(Arc::new(vfs.clone())).open("store").unwrap();
-    for number in 0..PAIRS {
-        let number = number * 787 % PAIRS;
-        db.put(number.to_be_bytes(), [number as u8; 1000]).unwrap();
-    }
-    type Pair = crate::Result<(crate::Key, crate::Value)>;
-    let reads_of = |pairs: &mut dyn Iterator<Item = usize>, scan: &mut dyn Iterator<Item = Pair>| {
-        let before = (vfs.count(Operation::ReadAt), vfs.count(Operation::Prefetch));
-        for (number, pair) in pairs.zip(scan) {
-            let (key, value) = pair.unwrap();
-            assert_eq!((&key[..], &value[..]), (&number.to_be_bytes()[..], &[number as u8; 1000][..]));
-        }
-        (vfs.count(Operation::ReadAt) - before.0, vfs.count(Operation::Prefetch) - before.1)
-    };
-    // Brings the indexes into the cache.
-    reads_of(&mut (0..PAIRS), &mut db.range(..));
-    for (reads, hints) in [
-        reads_of(&mut (500..700), &mut db.range(500_usize.to_be_bytes()..).take(200)),
-        reads_of(&mut (500..700).rev(), &mut db.range(..700_usize.to_be_bytes()).rev().take(200)),
-    ] {
-        // All but the first of each read is announced.
-        assert!(hints > 150 && reads < 260, "{reads} reads, {hints} of them announced");
     }
 }

@@ -400,7 +400,7 @@ impl Options {
     }
 
     /// If `on`, the store reads many places at once through a ring of the kernel (Linux's io_uring), where it
-    /// can have one: for [`Db::get_many`](crate::Db::get_many), in scans and in merges. Otherwise it gives the
+    /// can have one: for [`Db::get_many`](crate::Db::get_many) and in merges. Otherwise it gives the
     /// kernel hints and then reads the places one by one, with the same results. Default: no. A ring takes
     /// one system call for 64 places where hints take 127, but on a local SSD hints took less time
     /// (`vfs/read_queue.rs`): measure.

@@ -12,7 +12,6 @@ use crate::format::header::FileHeader;
 use crate::log::env::LogEnv;
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
-use crate::log::read::scattered::Scattered;
 use crate::log::segment::Segment;
 use crate::memory::charged::ChargedBuffer;
 use crate::memory::pages::Buffer;
@@ -118,44 +117,28 @@ pub type Reads = Arc<AtomicU64>;
 pub struct ReadAhead {
     reads: Reads,
     pub buffer: ReadBuffer,
-    scattered: Scattered,
     run: Run,
 }
 
 impl ReadAhead {
     pub fn new(reads: Reads) -> Self {
-        Self { reads, ..Self::default() }
+        Self { reads, buffer: ReadBuffer::default(), run: Run::default() }
     }
 
     /// As [`Segment::read_value`], for an indexed record. The value does not share the buffer's
-    /// memory. `following` returns the places of the records that will be needed next, up to a number of them.
-    pub fn value(
-        &mut self,
-        env: &LogEnv,
-        segment: &Segment,
-        parts: &Parts,
-        place: RecordPtr,
-        following: impl FnOnce(usize) -> Vec<RecordPtr>,
-    ) -> Result<Bytes> {
+    /// memory.
+    pub fn value(&mut self, segment: &Segment, parts: &Parts, place: RecordPtr) -> Result<Bytes> {
         if let Some(value) = segment.read_value_in_memory(&parts.header, place)? {
             return Ok(value);
         }
         let at = (place.offset, u64::from(place.len));
         self.run.visit(at, GAP_BYTES, Some(&segment.runs));
-        if let Some(read) = self.scattered.take(place) {
-            // A place of its own for the device, though not a wait.
-            self.reads.fetch_add(1, Relaxed);
-            return read.value(segment, &parts.header, place);
-        }
         if !self.buffer.contains(place) {
             self.reads.fetch_add(1, Relaxed);
             let room = indexed_end(parts).saturating_sub(place.offset);
             let window = self.run.window(at, SCAN_BYTES).min(room);
             if window < u64::from(place.len) {
-                return match self.scattered.read(env, segment, place, following)? {
-                    Some(read) if read.contains(place) => read.value(segment, &parts.header, place),
-                    _ => segment.read_value(&parts.header, place),
-                };
+                return segment.read_value(&parts.header, place);
             }
             match ReadBuffer::read(segment, place.offset, window) {
                 Ok(buffer) => self.buffer = buffer,

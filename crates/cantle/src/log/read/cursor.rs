@@ -29,8 +29,6 @@ pub struct IndexedCursor {
     at_first: bool,
     /// True if the cursor returns places, as in the index, instead of the values at these places.
     places: bool,
-    /// The direction of the last movement.
-    forward: bool,
     /// Allocated when something is opened or read.
     open: Option<Box<Open>>,
 }
@@ -47,7 +45,7 @@ struct Open {
 impl IndexedCursor {
     /// A cursor over the log's part of this number.
     pub fn new(log: Arc<LogWalk>, part: usize) -> Self {
-        Self { log, part, at_first: false, places: false, forward: true, open: None }
+        Self { log, part, at_first: false, places: false, open: None }
     }
 
     /// A cursor with places instead of values, to build another index from.
@@ -161,7 +159,7 @@ impl IndexedCursor {
         let (_, open) = self.open();
         match open.batch.take(place) {
             Some(value) => Ok(value),
-            None => open.ahead.value(&log.env, &log.segment, &log.parts, place, |_| Vec::new()),
+            None => open.ahead.value(&log.segment, &log.parts, place),
         }
     }
 
@@ -204,21 +202,6 @@ impl IndexedCursor {
             .map(Some)
             .map_err(self.log.segment.malformed_block(*at))
     }
-}
-
-/// The places of up to `most` puts behind the cursor of a block of an index, in the direction of a scan.
-pub fn places_behind(block: &BlockCursor, forward: bool, most: usize) -> Vec<RecordPtr> {
-    let mut cursor = block.fork();
-    let mut places = Vec::with_capacity(most);
-    while places.len() < most {
-        let moved = if forward { cursor.next() } else { cursor.prev() };
-        let (Ok(()), Some(entry)) = (moved, cursor.entry()) else { break };
-        if entry.kind == Kind::Put {
-            // A place that does not decode is reported when the scan comes there.
-            places.extend(decode_place(&mut Decoder::new(cursor.value_bytes())));
-        }
-    }
-    places
 }
 
 impl EntryCursor for IndexedCursor {
@@ -264,7 +247,6 @@ impl EntryCursor for IndexedCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.forward = true;
         if self.at_first {
             self.open_first()?;
         }
@@ -272,7 +254,6 @@ impl EntryCursor for IndexedCursor {
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.forward = false;
         if self.at_first {
             self.stand(false);
         }
@@ -300,15 +281,7 @@ impl EntryCursor for IndexedCursor {
                 let log = self.log.clone();
                 match &log.once {
                     Some(once) => self.value_once(&log, once, place),
-                    None => {
-                        let forward = self.forward;
-                        let Open { block, ahead, .. } = self.open().1;
-                        let following = |most| match block {
-                            Some((_, block)) => places_behind(block, forward, most),
-                            None => Vec::new(),
-                        };
-                        ahead.value(&log.env, &log.segment, &log.parts, place, following)
-                    }
+                    None => self.open().1.ahead.value(&log.segment, &log.parts, place),
                 }
             }
             _ => Ok(Bytes::new()),

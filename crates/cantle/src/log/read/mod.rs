@@ -5,5 +5,4 @@ pub mod batch;
 pub mod cursor;
 pub mod learn;
 pub mod pass;
-mod scattered;
 pub mod view;

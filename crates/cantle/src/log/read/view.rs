@@ -24,7 +24,7 @@ use crate::log::index::indexed_part::decode_place;
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::view::View;
 use crate::log::read::ahead::ReadAhead;
-use crate::log::read::cursor::{IndexedCursor, places_behind};
+use crate::log::read::cursor::IndexedCursor;
 use crate::log::read::pass::LogWalk;
 use crate::log::segment::Segment;
 use crate::merge::MergeCursor;
@@ -103,14 +103,13 @@ pub struct ViewCursor {
     log: Arc<LogWalk>,
     entries: BlockCursor,
     ahead: ReadAhead,
-    forward: bool,
 }
 
 impl ViewCursor {
     pub fn new(log: Arc<LogWalk>, view: Arc<Block>) -> Self {
         let entries = BlockCursor::new(view, log.env.order.clone());
         let ahead = ReadAhead::new(log.reads.clone());
-        Self { log, entries, ahead, forward: true }
+        Self { log, entries, ahead }
     }
 
     fn place(&self) -> Result<RecordPtr> {
@@ -136,12 +135,10 @@ impl EntryCursor for ViewCursor {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.forward = true;
         self.entries.next().map_err(malformed(&self.log.segment))
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.forward = false;
         self.entries.prev().map_err(malformed(&self.log.segment))
     }
 
@@ -159,9 +156,7 @@ impl EntryCursor for ViewCursor {
         match self.entry() {
             Some(entry) if entry.kind == Kind::Put => {
                 let place = self.place()?;
-                let LogWalk { env, segment, parts, .. } = &*self.log;
-                let following = |most| places_behind(&self.entries, self.forward, most);
-                self.ahead.value(env, segment, parts, place, following)
+                self.ahead.value(&self.log.segment, &self.log.parts, place)
             }
             _ => Ok(Bytes::new()),
         }
