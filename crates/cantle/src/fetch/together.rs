@@ -83,9 +83,7 @@ impl State {
         }
         false
     }
-}
 
-impl State {
     fn requested_bytes(&self) -> u64 {
         self.requested.iter().map(|request| request.place.len).sum()
     }

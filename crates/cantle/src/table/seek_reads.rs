@@ -17,8 +17,8 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::counter::Counter;
 use std::time::Duration;
 
-/// Average time of a read from which on announcements pay. A place on a local SSD takes about 80 µs
-/// (`vfs/read_requests.rs`), and one in the page cache some microseconds. The value lies between, near
+/// Average time of a read from which on announcements pay. A place on a local SSD takes 45 to 73 µs
+/// (`vfs/read_queue.rs`), and one in the page cache some microseconds. The value lies between, near
 /// the lower one, as an announcement is one system call; it was not tuned by a measurement.
 const PAYS_FROM: Duration = Duration::from_micros(6);
 /// A read that took longer counts as one of this time: the system may have stopped the thread.

@@ -5,9 +5,9 @@
 //! all places before it waits for the first: through a ring of the kernel, if it has one (`vfs/ring.rs`), or
 //! else by hints ([`VfsFile::prefetch`]), which begin the reads that follow.
 //!
-//! On a local SSD 64 places of 4 KiB that are in no cache take 0.69 ms by hints, 0.79 ms through a ring and 2.89 ms one
-//! after the other (medians of 100 turns; a second run: 0.92, 1.07 and 3.73 ms), so that a store uses hints
-//! unless it is asked for a ring: `cargo test --release -p cantle --lib -- --ignored --nocapture speed_of_the_ways`.
+//! On a local SSD 64 places of 4 KiB that are in no cache take 0.69 to 1.02 ms by hints, 0.79 to 1.17 ms through a ring
+//! and 2.89 to 4.66 ms one after the other (medians of 100 turns, in four runs; in each the ring took a seventh longer
+//! than hints). Therefore a store uses hints unless it is asked for a ring. `cargo test --release -p cantle --lib -- --ignored --nocapture speed_of_the_ways`.
 //!
 //! Both return the same results and errors, as whatever the ring does not read is read by
 //! [`read_at`](VfsFile::read_at).

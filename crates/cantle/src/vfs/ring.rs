@@ -5,9 +5,9 @@
 //! only when each of its reads has ended, whatever happens. A read that did not fill its buffer counts as not
 //! made; the caller repeats it by an ordinary read, which has the result or the error.
 //!
-//! Where the kernel has no rings or refuses them (`kernel.io_uring_disabled`, a seccomp filter), there is
-//! none. Some filters end the thread that asks: a thread of its own does. Filters that end the whole
-//! process cannot be found out about: `CANTLE_IO_URING=off` keeps the library from asking.
+//! Kernels may have no rings, or refuse them (`kernel.io_uring_disabled`, a seccomp filter): then [`Ring::ask`] fails.
+//! Some filters end the thread that asks, so a thread of its own asks. Other filters end the whole process, and
+//! nobody can find that out in advance: `CANTLE_IO_URING=off` keeps the library from asking.
 //!
 //! Thread safety: one thread uses the ring at a time, and the others do not wait for it. A forked child does
 //! not touch the ring of its parent.

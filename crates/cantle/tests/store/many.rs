@@ -1,12 +1,13 @@
 //! Gets of many keys: the same results as as many gets, from reads that are made together.
+#![expect(clippy::disallowed_methods, reason = "a measurement takes times")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use crate::of_layouts::{in_guards, small};
-use cantle::vfs::{Failure, FaultVfs, Held, MemVfs, Operation, StallVfs, Verdict};
-use cantle::{ChunkOptions, Db, Error, KeyspaceOptions, LayoutOptions, Options, Value};
+use cantle::vfs::{Failure, FaultVfs, Held, MemVfs, OpenMode, Operation, StallVfs, StdVfs, Verdict, Vfs};
+use cantle::{ChunkOptions, Db, Error, FlsmOptions, KeyspaceOptions, LayoutOptions, Options, Value};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAIRS: u64 = 3_000;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -266,4 +267,60 @@ fn in_chunks() {
 #[test]
 fn in_levels_of_guards() {
     in_guards(TESTS);
+}
+
+/// Medians of the time for 64 keys that are in no cache, by gets and by one `get_many`.
+#[test]
+#[ignore = "a measurement: cargo test --release -p cantle --test store -- --ignored --nocapture speed_of_many"]
+fn speed_of_many_gets_and_of_as_many_single_ones() {
+    const RECORDS: u64 = 1_000_000;
+    const KEYS: u64 = 64;
+    const ROUNDS: usize = 60;
+    for (name, layout) in [
+        ("chunk", LayoutOptions::from(ChunkOptions::new().munks(false))),
+        ("flsm", LayoutOptions::from(FlsmOptions::new())),
+    ] {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let keyspace = KeyspaceOptions::new().layout(layout).row_cache(false);
+        let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace);
+        let db = options.open(dir.path().join("store")).unwrap();
+        (0..RECORDS).for_each(|number| {
+            let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            db.put(number.to_be_bytes(), [number as u8; 1000]).unwrap();
+        });
+        db.compact_range(..).unwrap();
+        db.sync().unwrap();
+        let forget_pages = || {
+            for file in StdVfs.list(&dir.path().join("store")).unwrap() {
+                let path = dir.path().join("store").join(&file);
+                let Ok(file) = StdVfs.open(&path, OpenMode::Read) else { continue };
+                rustix::fs::fadvise(file.descriptor().unwrap(), 0, None, rustix::fs::Advice::DontNeed)
+                    .unwrap();
+            }
+        };
+        let mut times = [Vec::new(), Vec::new()];
+        let mut next = 1_u64;
+        for round in 0..2 * ROUNDS {
+            let keys: Vec<[u8; 8]> = (0..KEYS)
+                .map(|_| {
+                    next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    ((next >> 33) % RECORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+                })
+                .collect();
+            forget_pages();
+            let begun = Instant::now();
+            let found = match round % 2 {
+                0 => keys.iter().filter(|key| db.get(key).unwrap().is_some()).count(),
+                _ => db.get_many(&keys).into_iter().filter(|found| found.as_ref().unwrap().is_some()).count(),
+            };
+            times[round % 2].push(begun.elapsed());
+            assert_eq!(found as u64, KEYS);
+        }
+        let [single, many] = times.map(|mut times| {
+            times.sort_unstable();
+            times[ROUNDS / 2]
+        });
+        let ratio = single.as_secs_f64() / many.as_secs_f64();
+        println!("{name}: {KEYS} gets {single:?}, get_many {many:?}: {ratio:.1} times as fast");
+    }
 }
