@@ -33,28 +33,19 @@ mod mem;
 mod overlay;
 mod page_cache;
 mod read_queue;
-#[cfg(all(
-    target_os = "linux",
-    not(miri),
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64",
-        target_arch = "loongarch64"
-    )
-))]
-mod ring;
-#[cfg(not(all(
-    target_os = "linux",
-    not(miri),
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64",
-        target_arch = "loongarch64"
-    )
-)))]
-#[path = "no_ring.rs"]
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        not(miri),
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "loongarch64"
+        )
+    )),
+    path = "no_ring.rs"
+)]
 mod ring;
 mod rooted_fs;
 mod stall;
