@@ -25,7 +25,11 @@ fn all(chunks: &Chunks) -> Vec<Arc<Chunk>> {
     chunks.index.view().iter().map(|(_, chunk)| chunk.clone()).collect()
 }
 
+/// Chunks of a lower limit count as queued: else the background may take the step before the test.
 fn chunk_bytes(chunks: &Chunks, chunk_bytes: u64) {
+    for chunk in all(chunks) {
+        chunk.queued.store(chunk_bytes < LARGE, SeqCst);
+    }
     adjust(chunks, |settings| settings.own.chunk_bytes = chunk_bytes);
 }
 
