@@ -57,10 +57,15 @@ fn seeds(layout: LayoutKind, kind: Kind) -> Vec<Vec<u8>> {
     of_kind(layout, kind).into_iter().enumerate().map(seed).collect()
 }
 
+/// The files of a kind, read once: reading them takes longer than most inputs.
+fn files_of_kind(layout: LayoutKind, kind: Kind) -> &'static [File] {
+    static FILES: Made<(LayoutKind, Kind), [File]> = Made::new(None);
+    made(&FILES, (layout, kind), || of_kind(layout, kind).leak())
+}
+
 /// The first byte chooses the file that the others replace.
 fn run(layout: LayoutKind, kind: Kind, input: &[u8], seal: impl Fn(&mut [u8], &[u8])) {
-    static FILES: Made<(LayoutKind, Kind), [File]> = Made::new(None);
-    let files = made(&FILES, (layout, kind), || of_kind(layout, kind).leak());
+    let files = files_of_kind(layout, kind);
     let Some((&index, bytes)) = input.split_first() else { return };
     let (shape, name, original) = &files[usize::from(index) % files.len()];
     let mut bytes = bytes.to_vec();
@@ -177,7 +182,7 @@ const EXTREMES: [u64; 8] = [0, 1, 1 << 31, 1 << 32, 1 << 44, 1 << 62, 1 << 63, u
 /// or errors.
 pub fn numbers(layout: LayoutKind, input: &[u8]) {
     let &[index, low, high, which, ..] = input else { return };
-    let files = of_kind(layout, Kind::Manifest);
+    let files = files_of_kind(layout, Kind::Manifest);
     let (shape, name, original) = &files[usize::from(index) % files.len()];
     let mut payloads = payloads(original);
     let mut at = usize::from(u16::from_le_bytes([low, high])) % payloads.iter().map(Vec::len).sum::<usize>();
@@ -202,7 +207,7 @@ fn payloads(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// Every number with every extreme, read-only and writable in turn.
 pub fn number_seeds(layout: LayoutKind) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for (index, (_, _, bytes)) in of_kind(layout, Kind::Manifest).iter().enumerate() {
+    for (index, (_, _, bytes)) in files_of_kind(layout, Kind::Manifest).iter().enumerate() {
         let places = payloads(bytes).iter().map(Vec::len).sum::<usize>().min(1 << 16);
         for place in 0..places {
             let [low, high] = (place as u16).to_le_bytes();
