@@ -18,6 +18,7 @@
 //!   setup       how stores are opened
 //!   layouts     options of the layout under test
 //!   files       the layouts' files, as bytes
+//!   rings       rings of the kernel, if it gives any
 //!   sealed      checksums of changed files
 //!   memory      limits on single allocations
 //!   shrink      the fewest operations that still fail
@@ -36,6 +37,7 @@ pub mod history;
 pub mod images;
 pub mod layouts;
 pub mod memory;
+pub mod rings;
 pub mod rng;
 pub mod sealed;
 pub mod setup;

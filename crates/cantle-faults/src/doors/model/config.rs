@@ -17,6 +17,8 @@ pub struct Config {
     pub spaces: Vec<(&'static str, Order, Keys)>,
     pub value_bytes_max: usize,
     pub real_directory: bool,
+    /// True if the store reads by a ring of the kernel, which knows real files only.
+    ring: bool,
     /// Number of calls per thousand that fail while calls may fail.
     pub failing_permille: u64,
     /// Shared by the store and its backups, one after the other and at the same time.
@@ -64,8 +66,17 @@ impl Config {
         let shares = turn % 5 == 3;
         let resources =
             shares.then(|| Resources::new(random.pick(&[1 << 20, 4 << 20, 64 << 20]), 1 + random.below(4)));
-        let real_directory = turn % 8 == 7;
-        Self { layout, durability, spaces, value_bytes_max, real_directory, failing_permille, resources }
+        let (real_directory, ring) = (turn % 8 == 7, turn % 16 == 15);
+        Self {
+            layout,
+            durability,
+            spaces,
+            value_bytes_max,
+            real_directory,
+            ring,
+            failing_permille,
+            resources,
+        }
     }
 
     pub fn space(&self, name: &str) -> (Order, Keys) {
@@ -99,6 +110,7 @@ impl Config {
             .background_threads(1 + random.below(4))
             .checkpoint_interval(Duration::from_millis(random.pick(&[5, 50, 500, 60_000])))
             .write_buffer(random.chance(80))
+            .io_uring(self.ring)
             .default_keyspace(default);
         if let Some(resources) = &self.resources {
             options = options.resources(resources.clone());

@@ -57,6 +57,29 @@ impl Keys {
         }
     }
 
+    /// Keys in any order: none, one or many, some of them several times.
+    pub fn batch(self, random: &mut Random) -> Vec<Vec<u8>> {
+        let count = match random.below(8) {
+            0 => 0,
+            1 => 1,
+            2..6 => 2 + random.below(20),
+            _ => 20 + random.below(100),
+        };
+        // A comparator of the lab takes long for long keys.
+        let count = if self == Self::Huge { count.min(8) } else { count };
+        let mut keys: Vec<Vec<u8>> = Vec::with_capacity(count);
+        while keys.len() < count {
+            let is_again = !keys.is_empty() && random.chance(10);
+            keys.push(if is_again { random.pick(&keys) } else { self.key(random) });
+        }
+        match random.below(4) {
+            0 => keys.sort(),
+            1 => keys.sort_by(|a, b| b.cmp(a)),
+            _ => {}
+        }
+        keys
+    }
+
     /// A prefix of some keys.
     pub fn prefix(self, random: &mut Random) -> Vec<u8> {
         let mut key = self.key(random);

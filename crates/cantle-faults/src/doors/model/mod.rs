@@ -15,8 +15,8 @@ mod state;
 mod totals;
 mod world;
 
-use crate::shrink;
 use crate::visit::{Visit, words_of};
+use crate::{rings, shrink};
 use cantle::LayoutKind;
 use case::Case;
 use std::cell::Cell;
@@ -69,6 +69,7 @@ pub fn enter(visit: &Visit) {
         totals.count(visit);
         if !visit.is_over() && is_default {
             assert_eq!(totals.missing(), [""; 0], "of all seeds from {base}: {totals:?}");
+            assert!(totals.reads_by_ring > 0 || !rings::are_possible(visit), "{totals:?}");
         }
     }
 }

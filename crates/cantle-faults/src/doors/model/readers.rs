@@ -4,6 +4,7 @@ use super::config::Config;
 use super::keys::Keys;
 use super::random::Random;
 use super::state::{Pair, Space, State, show};
+use super::totals::Totals;
 use crate::layouts::OfChunk;
 use cantle::{Cursor, Db, Key, Range, Snapshot, Value};
 use std::collections::VecDeque;
@@ -44,11 +45,22 @@ impl Held {
     }
 
     /// Makes one random check.
-    pub fn step(&mut self, random: &mut Random, config: &Config) {
+    pub fn step(&mut self, random: &mut Random, config: &Config, totals: &mut Totals) {
         let names: Vec<_> = self.state.keys().cloned().collect();
         let name = random.pick(&names);
         let (space, keys) = (&self.state[&name], config.space(&name).1);
-        match random.below(12) {
+        match random.below(13) {
+            12 => {
+                let wanted = keys.batch(random);
+                let found = match random.chance(50) {
+                    true => of_values(snapshot_or_in!(self.snapshot, space, get_many, &wanted)),
+                    false => of_calls(wanted.len(), |read| {
+                        snapshot_or_in!(self.snapshot, space, get_many_with, &wanted, read)
+                    }),
+                };
+                assert_eq!(check_batch(&name, space, &wanted, &found), 0, "{name}: {found:?}");
+                totals.batches_on_snapshots += 1;
+            }
             0..4 => {
                 let key = keys.key(random);
                 let expected = space.get(&key);
@@ -220,6 +232,43 @@ pub fn assert_same_value(name: &str, key: &[u8], found: Option<&[u8]>, expected:
         found.map(show),
         expected.map(show)
     );
+}
+
+/// The results of a store for the keys of a batch, in their order.
+pub type Found = Vec<cantle::Result<Option<Vec<u8>>>>;
+
+/// The results of `get_many`.
+pub fn of_values(found: Vec<cantle::Result<Option<Value>>>) -> Found {
+    found.into_iter().map(|found| found.map(|value| value.map(Vec::from))).collect()
+}
+
+/// The results that `get_many_with` passes to the function that `read` gets: one for each key.
+pub fn of_calls(
+    keys: usize,
+    read: impl FnOnce(&mut dyn FnMut(usize, cantle::Result<Option<&[u8]>>)),
+) -> Found {
+    let mut found: Vec<Option<cantle::Result<Option<Vec<u8>>>>> = vec![None; keys];
+    read(&mut |number, value| {
+        let before = found[number].replace(value.map(|value| value.map(<[u8]>::to_vec)));
+        assert!(before.is_none(), "key {number} of {keys} has two results");
+    });
+    found.into_iter().map(|found| found.expect("a result for each key")).collect()
+}
+
+/// Checks the results of a batch. Returns the number of keys that failed.
+pub fn check_batch(name: &str, space: &Space, keys: &[Vec<u8>], found: &Found) -> u64 {
+    assert_eq!(found.len(), keys.len(), "{name}: results of a batch");
+    let mut failed = 0;
+    for (key, found) in keys.iter().zip(found) {
+        match found {
+            Ok(found) => assert_same_value(name, key, found.as_deref(), space.get(key).as_deref()),
+            Err(error) => {
+                assert!(!error.is_corruption(), "{name}: {}: {error}", show(key));
+                failed += 1;
+            }
+        }
+    }
+    failed
 }
 
 pub fn assert_same_pair(found: Option<(Key, Value)>, expected: Option<&Pair>, back: bool) {

@@ -38,6 +38,15 @@ pub struct Totals {
     /// Snapshots, with the iterators on them, during whose life a rebalance, a split or a merge
     /// happened.
     pub outlived: u64,
+    /// Batches of keys that were read from the store, from snapshots, and in transactions.
+    pub batches: u64,
+    pub batches_on_snapshots: u64,
+    pub batches_in_transactions: u64,
+    /// Keys of batches whose read failed, and the other keys of these batches.
+    pub failed_in_batches: u64,
+    pub read_beside_failed: u64,
+    /// Places that were read through a ring of the kernel.
+    pub reads_by_ring: u64,
     pub failed_calls: u64,
     pub failed_operations: u64,
     /// Failed operations that wrote, but could not make the write durable.
@@ -67,6 +76,7 @@ impl Totals {
         self.checkpoints += stats.checkpoints;
         self.journal_syncs += stats.journal_syncs;
         self.cache_hits += stats.cache_hits;
+        self.reads_by_ring += stats.reads_by_io_uring;
         self.add_sizes(stats);
     }
 
@@ -102,6 +112,12 @@ impl Totals {
         self.swapped += other.swapped;
         self.run_again += other.run_again;
         self.outlived += other.outlived;
+        self.batches += other.batches;
+        self.batches_on_snapshots += other.batches_on_snapshots;
+        self.batches_in_transactions += other.batches_in_transactions;
+        self.failed_in_batches += other.failed_in_batches;
+        self.read_beside_failed += other.read_beside_failed;
+        self.reads_by_ring += other.reads_by_ring;
         self.failed_calls += other.failed_calls;
         self.failed_operations += other.failed_operations;
         self.failed_after_all += other.failed_after_all;
@@ -120,6 +136,12 @@ impl Totals {
         visit.count("values swapped", self.swapped);
         visit.count("transactions run again", self.run_again);
         visit.count("held snapshots that outlived a move", self.outlived);
+        visit.count("batches of keys read", self.batches);
+        visit.count("batches of keys read from snapshots", self.batches_on_snapshots);
+        visit.count("batches of keys read in transactions", self.batches_in_transactions);
+        visit.count("keys of batches that failed", self.failed_in_batches);
+        visit.count("keys of batches read beside those that failed", self.read_beside_failed);
+        visit.count("places read by rings", self.reads_by_ring);
         visit.count("failed calls", self.failed_calls);
         visit.count("failed operations", self.failed_operations);
         visit.count("failed operations that wrote", self.failed_after_all);
@@ -152,6 +174,11 @@ impl Totals {
             ("swapped", self.swapped),
             ("run_again", self.run_again),
             ("outlived", self.outlived),
+            ("batches", self.batches),
+            ("batches_on_snapshots", self.batches_on_snapshots),
+            ("batches_in_transactions", self.batches_in_transactions),
+            ("failed_in_batches", self.failed_in_batches),
+            ("read_beside_failed", self.read_beside_failed),
             ("failed_calls", self.failed_calls),
             ("failed_operations", self.failed_operations),
         ];

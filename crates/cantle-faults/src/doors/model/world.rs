@@ -203,6 +203,16 @@ impl<'a> World<'a> {
         self.reopen(is_certain, "closed and opened");
     }
 
+    /// Closes and opens the store, and reads nothing of it.
+    fn open_cold(&mut self) {
+        self.trace(|_| "close and open, cold".into());
+        if self.close() && !self.disk.sync_failed() {
+            self.open();
+        } else {
+            self.reopen(false, "closed and opened");
+        }
+    }
+
     /// Continues with the store as the death of its process leaves it.
     fn kill(&mut self) {
         let Some(after) = self.disk.killed() else { return self.close_and_open() };
@@ -383,7 +393,8 @@ impl<'a> World<'a> {
             458..485 => self.batch(),
             485..495 => self.transaction(),
             495..500 => self.transact(&name, keys),
-            500..800 => self.get(&name, keys),
+            500..780 => self.get(&name, keys),
+            780..800 => self.get_many(&name, keys),
             800..840 => self.range(&name, keys),
             840..860 => self.cursor(&name, keys),
             860..880 => self.hold(),

@@ -8,6 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tempfile::TempDir;
 
+/// Number of reads per thousand that fail while batches of keys are read. A read that failed among
+/// others is repeated once: about one in eleven fails twice.
+const READS_PERMILLE: u64 = 300;
+
 pub enum Disk {
     Memory(MemVfs),
     /// In memory; some calls fail during a write or an opening.
@@ -18,7 +22,10 @@ pub enum Disk {
 /// The calls that fail.
 #[derive(Debug)]
 pub struct Failing {
-    armed: AtomicBool,
+    /// Number of calls per thousand that fail at the moment.
+    armed: AtomicU64,
+    /// True if only reads fail at the moment.
+    reads_only: AtomicBool,
     /// True after a failed sync: data that were not durable before may be lost with the process.
     sync_failed: AtomicBool,
     failed: AtomicU64,
@@ -32,18 +39,29 @@ pub struct Armed(Arc<Failing>);
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        self.0.armed.store(false, SeqCst);
+        self.0.armed.store(0, SeqCst);
     }
 }
 
 impl Failing {
+    fn arm(self: &Arc<Self>, permille: u64, reads_only: bool) -> Armed {
+        self.reads_only.store(reads_only, SeqCst);
+        self.armed.store(permille, SeqCst);
+        Armed(Arc::clone(self))
+    }
+
     fn judge(&self, call: &Call<'_>) -> Verdict {
         // A store to a mapping cannot fail.
-        if call.operation == Operation::Store || !self.armed.load(SeqCst) {
+        let may_fail = match self.reads_only.load(SeqCst) {
+            true => call.operation == Operation::ReadAt,
+            false => call.operation != Operation::Store,
+        };
+        let permille = self.armed.load(SeqCst);
+        if !may_fail || permille == 0 {
             return Verdict::Pass;
         }
         let mut random = Random::of_operation(self.seed, call.number);
-        if random.below(1000) as u64 >= self.permille {
+        if random.below(1000) as u64 >= permille {
             return Verdict::Pass;
         }
         self.failed.fetch_add(1, SeqCst);
@@ -82,7 +100,8 @@ impl Disk {
 
     fn failing(memory: MemVfs, permille: u64, seed: u64, traces: bool) -> Self {
         let failing = Arc::new(Failing {
-            armed: AtomicBool::new(false),
+            armed: AtomicU64::new(0),
+            reads_only: AtomicBool::new(false),
             sync_failed: AtomicBool::new(false),
             failed: AtomicU64::new(0),
             permille,
@@ -135,8 +154,13 @@ impl Disk {
 
     pub fn arm(&self) -> Option<Armed> {
         let Self::Failing(_, _, failing) = self else { return None };
-        failing.armed.store(true, SeqCst);
-        Some(Armed(Arc::clone(failing)))
+        Some(failing.arm(failing.permille, false))
+    }
+
+    /// Lets many reads fail, and no other calls.
+    pub fn arm_reads(&self) -> Option<Armed> {
+        let Self::Failing(_, _, failing) = self else { return None };
+        Some(failing.arm(READS_PERMILLE, true))
     }
 
     /// Number of failed calls since the last call of this function.

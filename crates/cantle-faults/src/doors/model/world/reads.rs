@@ -1,7 +1,9 @@
 //! Reads: by key, by range, by cursor, and on snapshots that are kept.
 
 use super::super::keys::Keys;
-use super::super::readers::{Held, HeldCursor, HeldRange, assert_same_value, moves};
+use super::super::readers::{
+    Held, HeldCursor, HeldRange, assert_same_value, check_batch, moves, of_calls, of_values,
+};
 use super::super::state::show;
 use super::{HELD_MAX, Text, World};
 
@@ -20,6 +22,36 @@ impl World<'_> {
             }
         };
         assert_same_value(name, &key, found.as_deref(), expected.as_deref());
+    }
+
+    /// Reads a batch of keys. Some stores have just been opened, so that the batch reads files; on a
+    /// disk where calls may fail, reads fail in some batches.
+    pub(super) fn get_many(&mut self, name: &str, keys: Keys) {
+        let wanted = keys.batch(&mut self.random);
+        let (by_calls, fails) = (self.random.chance(50), self.random.chance(50));
+        if self.random.chance(10) {
+            self.open_cold();
+        }
+        self.trace(|_| format!("get_many {name} {} keys", wanted.len()));
+        let armed = if fails { self.disk.arm_reads() } else { None };
+        let space = &self.state[name];
+        let found = match by_calls {
+            true => of_calls(wanted.len(), |read| on!(self, space, it => it.get_many_with(&wanted, read))),
+            false => of_values(on!(self, space, it => it.get_many(&wanted))),
+        };
+        drop(armed);
+        let failed_calls = self.disk.take_failed();
+        let failed = check_batch(name, space, &wanted, &found);
+        // Each key that failed has repeated the read by itself.
+        assert!(failed <= failed_calls, "{failed} keys failed by {failed_calls} calls: {found:?}");
+        if failed > 0 {
+            let again = of_values(on!(self, space, it => it.get_many(&wanted)));
+            assert_eq!(check_batch(name, space, &wanted, &again), 0, "the error stays: {again:?}");
+            self.totals.read_beside_failed += wanted.len() as u64 - failed;
+        }
+        self.totals.batches += 1;
+        self.totals.failed_in_batches += failed;
+        self.totals.failed_calls += failed_calls;
     }
 
     pub(super) fn range(&mut self, name: &str, keys: Keys) {
@@ -66,7 +98,7 @@ impl World<'_> {
             return;
         }
         let at = self.random.below(self.held.len());
-        let Self { held, random, config, .. } = self;
-        held[at].step(random, config);
+        let Self { held, random, config, totals, .. } = self;
+        held[at].step(random, config, totals);
     }
 }

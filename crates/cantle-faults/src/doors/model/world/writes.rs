@@ -1,7 +1,9 @@
 //! Writes: one by one, in batches, and in transactions.
 
 use super::super::keys::Keys;
-use super::super::readers::{HeldCursor, HeldRange, assert_same_pair, assert_same_value};
+use super::super::readers::{
+    HeldCursor, HeldRange, assert_same_pair, assert_same_value, check_batch, of_calls, of_values,
+};
 use super::super::state::show;
 use super::{Text, World, of};
 use cantle::{Durability, Error, WriteBatch, WriteOptions};
@@ -248,7 +250,7 @@ impl World<'_> {
             let keys = self.keys(&name);
             let (key, value) = (keys.key(&mut self.random), self.value());
             let Some(space) = state.get_mut(&name) else { continue };
-            match self.random.below(14) {
+            match self.random.below(15) {
                 0..3 => {
                     self.trace(|_| format!("- put {name} {} {}", show(&key), show(&value)));
                     let done = in_transaction!(tx, space, put, &key, &value);
@@ -285,6 +287,19 @@ impl World<'_> {
                     let found = in_transaction!(tx, space, get, &key).unwrap();
                     assert_same_value(&name, &key, found.as_deref(), space.get(&key).as_deref());
                     read.push((name, space.key(&key)));
+                }
+                14 => {
+                    let wanted = keys.batch(&mut self.random);
+                    self.trace(|_| format!("- get_many {name} {} keys", wanted.len()));
+                    let found = match self.random.chance(50) {
+                        true => of_values(in_transaction!(tx, space, get_many, &wanted)),
+                        false => of_calls(wanted.len(), |read| {
+                            in_transaction!(tx, space, get_many_with, &wanted, read)
+                        }),
+                    };
+                    assert_eq!(check_batch(&name, space, &wanted, &found), 0, "{name}: {found:?}");
+                    read.extend(wanted.iter().map(|key| (name.clone(), space.key(key))));
+                    self.totals.batches_in_transactions += 1;
                 }
                 9 => {
                     let prefix = keys.prefix(&mut self.random);
