@@ -16,6 +16,7 @@ fn every_history_keeps_the_promises() {
     assert!(tally["histories"] >= 20 * factor(), "{tally:?}");
     for what in [
         "rounds checked",
+        "batches of keys read",
         "transactions",
         "conflicts",
         "rebalances",

@@ -1,5 +1,5 @@
-//! Batches over several chunks and keyspaces are seen completely or not at all, by gets, snapshots
-//! and ranges.
+//! Batches over several chunks and keyspaces are seen completely or not at all, by gets, snapshots,
+//! ranges, and batches of keys that are read together.
 
 use super::support::{
     Course, StopOnDrop, amid_maintenance, assert_moved, dir, has_moved, keyspace, layout, number, options,
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::{Db, Durability, WriteBatch};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 /// Runs `read` in a loop on threads of their own while `write` runs on this one, until `is_over`.
 fn against(is_over: impl Fn() -> bool, mut write: impl FnMut(u64), read: impl Fn() + Sync) {
@@ -51,18 +51,23 @@ pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
         &|| number(&db.get("e050").unwrap().unwrap()),
         &|| number(&other.get("z").unwrap().unwrap()),
     ];
-    let orders = Mutex::new(rng.fork());
+    let (orders, batches) = (Mutex::new(rng.fork()), AtomicU64::new(0));
     let course = Course::new(visit, 2500);
     amid_maintenance(&db, &mut rng, || {
         against(
             || !course.goes_on(|| has_moved(&db)),
             |round| db.write(batch_of(round, &mut values)).unwrap(),
             || {
-                let (first, then, whole) = {
+                let (first, then, way) = {
                     let mut rng = orders.lock().unwrap();
-                    (rng.below(4) as usize, rng.below(4) as usize, rng.below(4) == 0)
+                    (rng.below(4) as usize, rng.below(4) as usize, rng.below(8))
                 };
-                if whole {
+                if way == 0 {
+                    let found = db.get_many(["e050", "a050", "a051", "a050"]);
+                    let found: Vec<u64> = found.into_iter().map(|v| number(&v.unwrap().unwrap())).collect();
+                    assert!(found.iter().all(|seen| *seen == found[0]), "a batch of keys saw {found:?}");
+                    batches.fetch_add(1, SeqCst);
+                } else if way == 1 {
                     let snapshot = db.snapshot();
                     let a = number(&snapshot.get("a050").unwrap().unwrap());
                     let b = number(&snapshot.get("a051").unwrap().unwrap());
@@ -76,6 +81,7 @@ pub fn who_sees_one_half_of_a_batch_sees_the_other(visit: &Visit, seed: u64) {
             },
         );
     });
+    visit.count("batches of keys read", batches.into_inner());
     assert_moved(visit, &db);
 }
 
@@ -112,7 +118,7 @@ pub fn transfers_keep_the_sum_that_snapshots_see(visit: &Visit, seed: u64) {
     for number in 0..ACCOUNTS {
         db.put(account(number), value(1000, &mut rng)).unwrap();
     }
-    let bank = Mutex::new(());
+    let (bank, batches) = (Mutex::new(()), AtomicU64::new(0));
     let mut transfers = rng.fork();
     let course = Course::new(visit, 2500);
     amid_maintenance(&db, &mut rng, || {
@@ -123,6 +129,10 @@ pub fn transfers_keep_the_sum_that_snapshots_see(visit: &Visit, seed: u64) {
                 let snapshot = db.snapshot();
                 let read = |n| snapshot.get(account(n)).unwrap().map(|value| number(&value));
                 assert_eq!(balances(read), TOTAL, "by gets of a snapshot");
+                let together = db.get_many((0..ACCOUNTS).map(account));
+                let read = |n: usize| together[n].as_ref().unwrap().as_ref().map(|value| number(value));
+                assert_eq!(balances(read), TOTAL, "by a batch of all keys");
+                batches.fetch_add(1, SeqCst);
                 let pairs: Vec<_> = snapshot.range(..).rev().map(|pair| pair.unwrap()).collect();
                 let find = |n: usize| {
                     let pair = pairs.iter().find(|(key, _)| key[..] == *account(n).as_bytes());
@@ -132,6 +142,7 @@ pub fn transfers_keep_the_sum_that_snapshots_see(visit: &Visit, seed: u64) {
             },
         );
     });
+    visit.count("batches of keys read", batches.into_inner());
     assert_moved(visit, &db);
 }
 

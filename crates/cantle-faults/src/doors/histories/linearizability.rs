@@ -1,5 +1,6 @@
 //! Rounds of concurrent operations on a few keys in different chunks, each checked to be
-//! linearizable as a whole: puts, gets, deletes, updates, batches, range deletes and snapshots.
+//! linearizable as a whole: puts, gets, deletes, updates, batches, range deletes, snapshots, and batches
+//! of keys that are read together.
 
 use super::history::{Action, Operation, State, contradiction, linearize};
 use super::support::{
@@ -7,7 +8,7 @@ use super::support::{
 };
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, Snapshot, WriteBatch};
+use cantle::{Db, Durability, Result, Snapshot, Value, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Background writers use the keys around these; two are neighbours.
@@ -56,6 +57,17 @@ impl Round<'_> {
             }
         }
         (batch, writes)
+    }
+
+    /// Keys in any order, some of them several times: all are of one moment.
+    fn get_many(&self, rng: &mut Rng) -> (u64, u64, Action) {
+        let count = 1 + rng.below(2 * KEYS.len() as u64);
+        let keys: Vec<usize> = (0..count).map(|_| rng.below(KEYS.len() as u64) as usize).collect();
+        let names = keys.iter().map(|&key| KEYS[key]);
+        let (invoked, returned, found) = self.timed(|| self.db.get_many(names));
+        let number_of = |found: Result<Option<Value>>| found.unwrap().map(|value| number(&value));
+        let reads = keys.into_iter().zip(found.into_iter().map(number_of)).collect();
+        (invoked, returned, Action::Transaction { reads, writes: Vec::new() })
     }
 
     fn run(&self, mut rng: Rng) -> Vec<Operation> {
@@ -119,6 +131,7 @@ impl Round<'_> {
                     }
                     (invoked, returned, Action::Snapshot(state))
                 }
+                18 => self.get_many(&mut rng),
                 _ => {
                     let (invoked, returned, snapshot) = self.timed(|| self.db.snapshot());
                     snapshots.push((operations.len(), snapshot));
@@ -128,8 +141,12 @@ impl Round<'_> {
             operations.push(Operation { invoked, returned, action });
         }
         for (index, snapshot) in snapshots {
-            let read = |key: &&str| snapshot.get(key).unwrap().map(|value| number(&value));
-            operations[index].action = Action::Snapshot(KEYS.iter().map(read).collect());
+            let found = match rng.below(2) {
+                0 => KEYS.iter().map(|key| snapshot.get(key)).collect(),
+                _ => snapshot.get_many(KEYS),
+            };
+            let state = found.into_iter().map(|found| found.unwrap().map(|value| number(&value)));
+            operations[index].action = Action::Snapshot(state.collect());
         }
         operations
     }
@@ -205,7 +222,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
     let mut state: State = vec![None; KEYS.len()];
-    let (mut round_count, course) = (0, Course::new(visit, millis));
+    let (mut round_count, mut batches, course) = (0, 0, Course::new(visit, millis));
     let mut seeds = rng.fork();
     fill(&db, &mut rng);
     amid_maintenance(&db, &mut rng, || {
@@ -221,6 +238,8 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
                     .collect();
                 running.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
+            let actions = threads.iter().flatten().map(|operation| &operation.action);
+            batches += actions.filter(|action| matches!(action, Action::Transaction { .. })).count() as u64;
             // All operations have returned: the present contents are the last state.
             let read = |key: &&str| db.get(key).unwrap().map(|value| number(&value));
             let last: State = KEYS.iter().map(read).collect();
@@ -245,6 +264,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
         }
     });
     visit.count("rounds checked", round_count);
+    visit.count("batches of keys read", batches);
     assert_moved(visit, &db);
     assert!(were_munks_used(&db), "munks had no part in it: {:?}", db.stats().keyspaces[0]);
 }

@@ -78,6 +78,10 @@ pub fn no_get_is_stale_while_munks_and_rows_come_and_go(visit: &Visit, seed: u64
                         let bound = &bounds[index as usize];
                         let least = bound.done.load(SeqCst);
                         let found = match reader {
+                            0 if rng.below(2) == 0 => {
+                                let far = (index + KEYS / 2) % KEYS;
+                                db.get_many([key(far), key(index), key(around)]).swap_remove(1).unwrap()
+                            }
                             0 => db.snapshot().get(key(index)).unwrap(),
                             1 if rng.below(4) == 0 => {
                                 let mut range = db.range(key(index)..);

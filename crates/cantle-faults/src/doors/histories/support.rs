@@ -56,6 +56,8 @@ pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options 
         .memory_budget(2 << 20)
         .background_threads(2)
         .checkpoint_interval(Duration::from_millis(20))
+        // The stores of every second run read by hints.
+        .io_uring(rng.below(2) == 0)
         .default_keyspace(keyspace)
 }
 
@@ -158,6 +160,8 @@ pub fn assert_moved(visit: &Visit, db: &Db) {
     visit.count("splits", keyspace.of_chunk().splits);
     visit.count("merges", keyspace.of_chunk().merges);
     visit.count("checkpoints", stats.checkpoints);
+    visit.count("places read by rings", stats.reads_by_io_uring);
+    visit.count("places read by hints", stats.reads_by_hints);
     visit.count("munk loads", keyspace.of_chunk().munk_loads);
     assert!(has_moved(db), "nothing moved");
     assert!(stats.memory_used < 1 << 40, "memory accounting went below zero");

@@ -10,7 +10,7 @@ use super::support::{
 use crate::layouts::Tuned;
 use crate::rng::Rng;
 use crate::visit::Visit;
-use cantle::{Db, Durability, Keyspace, Result, Snapshot, Transaction, WriteBatch};
+use cantle::{Db, Durability, Keyspace, Result, Snapshot, Transaction, Value, WriteBatch};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// In key order. The first keys are in the default keyspace, all but two in different chunks; the
@@ -46,6 +46,8 @@ struct Round<'a> {
     numbers: &'a AtomicU64,
     committed: &'a AtomicU64,
     conflicts: &'a AtomicU64,
+    /// Batches of keys that were read together, in transactions and by themselves.
+    batches: &'a AtomicU64,
 }
 
 /// The values that a transaction read of other writes, and its own writes.
@@ -64,6 +66,10 @@ impl Seen {
     }
 }
 
+fn number_of(found: Result<Option<Value>>) -> Option<u64> {
+    found.unwrap().map(|value| number(&value))
+}
+
 impl Round<'_> {
     fn timed<T>(&self, run: impl FnOnce() -> T) -> (u64, u64, T) {
         let invoked = self.clock.tick();
@@ -76,13 +82,39 @@ impl Round<'_> {
         (number, value(number, rng))
     }
 
-    fn snapshot_get(&self, snapshot: &Snapshot, key: usize) -> Option<u64> {
-        let got = if key < OF_DEFAULT {
-            snapshot.get(KEYS[key])
-        } else {
-            snapshot.keyspace(self.other).get(KEYS[key])
+    /// All keys, one by one or in a batch for each keyspace.
+    fn read_all(&self, snapshot: &Snapshot, rng: &mut Rng) -> State {
+        let (own, others) = KEYS.split_at(OF_DEFAULT);
+        let other = snapshot.keyspace(self.other);
+        let (mut found, rest) = match rng.below(2) {
+            0 => {
+                let own = own.iter().map(|key| snapshot.get(key)).collect();
+                (own, others.iter().map(|key| other.get(key)).collect())
+            }
+            _ => (snapshot.get_many(own), other.get_many(others)),
         };
-        got.unwrap().map(|value| number(&value))
+        found.extend(rest);
+        found.into_iter().map(number_of).collect()
+    }
+
+    /// Keys of one keyspace in any order, some of them several times.
+    fn batch_of_keys(rng: &mut Rng) -> Vec<usize> {
+        let in_other = rng.below(3) == 0;
+        let (first, count) = if in_other { (OF_DEFAULT, KEYS.len() - OF_DEFAULT) } else { (0, OF_DEFAULT) };
+        let keys = 1 + rng.below(2 * count as u64);
+        (0..keys).map(|_| first + rng.below(count as u64) as usize).collect()
+    }
+
+    fn get_many(&self, rng: &mut Rng) -> (u64, u64, Action) {
+        let keys = Self::batch_of_keys(rng);
+        let names = keys.iter().map(|&key| KEYS[key]);
+        let (invoked, returned, found) = self.timed(|| match keys[0] < OF_DEFAULT {
+            true => self.db.get_many(names),
+            false => self.other.get_many(names),
+        });
+        self.batches.fetch_add(1, SeqCst);
+        let reads = keys.iter().copied().zip(found.into_iter().map(number_of)).collect();
+        (invoked, returned, Action::Transaction { reads, writes: Vec::new() })
     }
 
     fn get(&self, key: usize) -> Option<u64> {
@@ -104,7 +136,7 @@ impl Round<'_> {
         }
         // Keys of the background writers are between the test's keys.
         let most = if rng.below(2) == 0 { usize::MAX } else { 1 + rng.below(40) as usize };
-        let mut walk = |range: &mut dyn Iterator<Item = Result<(cantle::Key, cantle::Value)>>| {
+        let mut walk = |range: &mut dyn Iterator<Item = Result<(cantle::Key, Value)>>| {
             for _ in 0..most {
                 let Some(pair) = range.next() else {
                     left.drain(..).for_each(|key| seen.note(key, None));
@@ -138,7 +170,17 @@ impl Round<'_> {
             let key = any_key(rng);
             let (name, in_other) = (KEYS[key], key >= OF_DEFAULT);
             match rng.below(8) {
-                0..=2 => {
+                0 => {
+                    let keys = Self::batch_of_keys(rng);
+                    let names = keys.iter().map(|&key| KEYS[key]);
+                    let found = match keys[0] < OF_DEFAULT {
+                        true => tx.get_many(names),
+                        false => tx.keyspace(self.other).get_many(names),
+                    };
+                    keys.iter().zip(found).for_each(|(&key, found)| seen.note(key, number_of(found)));
+                    self.batches.fetch_add(1, SeqCst);
+                }
+                1..=2 => {
                     let got = if in_other { tx.keyspace(self.other).get(name)? } else { tx.get(name)? };
                     seen.note(key, got.map(|value| number(&value)));
                 }
@@ -252,7 +294,8 @@ impl Round<'_> {
                     done.unwrap();
                     (invoked, returned, Action::Write(vec![(key, None)]))
                 }
-                12 | 13 => {
+                13 => self.get_many(&mut rng),
+                12 => {
                     let (invoked, returned, got) = self.timed(|| self.get(key));
                     (invoked, returned, Action::Get(key, got))
                 }
@@ -287,8 +330,7 @@ impl Round<'_> {
                 }
                 _ => {
                     let (invoked, returned, snapshot) = self.timed(|| self.db.snapshot());
-                    let state = (0..KEYS.len()).map(|key| self.snapshot_get(&snapshot, key)).collect();
-                    (invoked, returned, Action::Snapshot(state))
+                    (invoked, returned, Action::Snapshot(self.read_all(&snapshot, &mut rng)))
                 }
             };
             operations.push(Operation { invoked, returned, action });
@@ -303,7 +345,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     let db = options(visit, durability, &mut rng).open(dir.path().join("store")).unwrap();
     let other = db.keyspace_with("other", keyspace(layout(visit).with("log_bytes", 8 << 10))).unwrap();
     let (clock, numbers) = (Clock::default(), AtomicU64::new(1));
-    let (committed, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (committed, conflicts, batches) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let mut state: State = vec![None; KEYS.len()];
     let (mut round_count, course) = (0, Course::new(visit, millis));
     let mut seeds = rng.fork();
@@ -318,6 +360,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
                 numbers: &numbers,
                 committed: &committed,
                 conflicts: &conflicts,
+                batches: &batches,
             };
             let mut all: Vec<Vec<Operation>> = std::thread::scope(|scope| {
                 let running: Vec<_> = (0..THREADS)
@@ -348,6 +391,7 @@ fn rounds(visit: &Visit, seed: u64, durability: Durability, millis: u64) {
     });
     let (committed, conflicts) = (committed.into_inner(), conflicts.into_inner());
     visit.count("rounds checked", round_count);
+    visit.count("batches of keys read", batches.into_inner());
     visit.count("transactions", committed);
     visit.count("conflicts", conflicts);
     assert!(committed > 0 && conflicts > 0, "they should meet at times");
