@@ -1,12 +1,16 @@
 //! The doors with real processes, file systems and limits, for some seconds each. Those that need
 //! root or a missing tool report that and do nothing;
-//! `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group`, or some of these, makes
-//! them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `lab/doors.rs`.
+//! `CANTLE_REQUIRE_MACHINERY=strace,ext4,xfs,btrfs,tmpfs,memory-group,io_uring`, or some of these,
+//! makes them fail instead. `CANTLE_TEST_FACTOR` and `CANTLE_TEST_CASE` as in `lab/doors.rs`.
 
 use cantle::{ChunkOptions, KeyspaceOptions, Options};
 use cantle_faults::doors::door;
 use cantle_faults::visit::Visit;
 use std::time::Duration;
+
+/// Counters of places that children read together, with a ring of the kernel and without.
+const BY_RINGS: &str = "places read by rings";
+const BY_HINTS: &str = "places read by hints";
 
 /// Runs a door and prints its counters. Each of `done` must have been counted, unless a test was
 /// left out.
@@ -31,7 +35,7 @@ fn stores_stay_what_they_are_whatever_becomes_of_their_paths() {
 
 #[test]
 fn processes_that_are_killed_keep_what_they_acknowledged() {
-    enter("kill", &["stores checked"]);
+    enter("kill", &["stores checked", BY_RINGS, BY_HINTS]);
 }
 
 #[test]
@@ -56,7 +60,7 @@ fn volumes_that_are_mounted_anew_or_copied_claim_what_they_can_prove() {
 
 #[test]
 fn processes_that_are_killed_at_system_calls_keep_what_they_acknowledged() {
-    enter("kill-at-calls", &["processes killed"]);
+    enter("kill-at-calls", &["processes killed", "calls of rings failed", BY_RINGS, BY_HINTS]);
 }
 
 #[test]

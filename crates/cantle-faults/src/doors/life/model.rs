@@ -2,7 +2,7 @@
 //! the pairs that were found.
 
 use super::plan::{Change, Plan, write_of};
-use cantle::Db;
+use cantle::{Db, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -122,8 +122,17 @@ pub fn read_all(db: &Db) -> Result<Pairs, String> {
 
 /// Checks the result of a get.
 pub fn check_get(db: &Db, key: &[u8], expected: Option<&Stamp>) -> Result<(), String> {
+    check_found(key, db.get(key), expected)
+}
+
+/// The same, of a get that was made.
+pub fn check_found(
+    key: &[u8],
+    found: cantle::Result<Option<Value>>,
+    expected: Option<&Stamp>,
+) -> Result<(), String> {
     let name = key.escape_ascii();
-    let found = db.get(key).map_err(|error| format!("cannot get {name}: {error}"))?;
+    let found = found.map_err(|error| format!("cannot get {name}: {error}"))?;
     let found = found.map(|value| stamp_of(key, &value)).transpose()?;
     match found.as_ref() == expected {
         true => Ok(()),

@@ -1,7 +1,7 @@
 //! Heavy use of an open store: hot gets until chunks are loaded and split, scans, writes, merges,
 //! with concurrent readers. All results are compared with the model.
 
-use super::model::{Model, check_get, stamp_of};
+use super::model::{Model, check_found, check_get, stamp_of};
 use super::plan::{Plan, batch};
 use crate::rng::Rng;
 use cantle::{Db, Durability};
@@ -78,6 +78,10 @@ impl<W: Watch> Usage<'_, W> {
                 let key = self.plan.key(number);
                 check_get(self.db, &key, model.pairs.get(&key))?;
             }
+            let keys: Vec<Vec<u8>> = (0..HOT).map(|_| self.plan.key(rng.below(number))).collect();
+            for (key, found) in keys.iter().zip(self.db.get_many(&keys)) {
+                check_found(key, found, model.pairs.get(key))?;
+            }
             // Includes the greatest keys, in every order of writes.
             for (key, stamp) in model.pairs.iter().rev().take(HOT as usize) {
                 check_get(self.db, key, Some(stamp))?;
@@ -117,10 +121,14 @@ impl<W: Watch> Usage<'_, W> {
     /// Reads concurrent with the writer: every value found must be one that some write put.
     fn read_beside(&self, rng: &mut Rng, near: u64) -> Result<(), String> {
         let hot = 4 * near.saturating_sub(rng.below(HOT));
-        for _ in 0..HOT {
-            let key = self.plan.key(hot + rng.below(4 * HOT));
-            let found = self.db.get(&key).map_err(|error| format!("cannot get beside writes: {error}"))?;
-            found.map(|value| stamp_of(&key, &value)).transpose()?;
+        let keys: Vec<Vec<u8>> = (0..HOT).map(|_| self.plan.key(hot + rng.below(4 * HOT))).collect();
+        let found = match rng.below(2) {
+            0 => keys.iter().map(|key| self.db.get(key)).collect(),
+            _ => self.db.get_many(&keys),
+        };
+        for (key, found) in keys.iter().zip(found) {
+            let found = found.map_err(|error| format!("cannot get beside writes: {error}"))?;
+            found.map(|value| stamp_of(key, &value)).transpose()?;
         }
         let from = self.plan.key(rng.below(4 * near + 1));
         let mut last = None;

@@ -9,7 +9,7 @@
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::disks::{Image, Kind, are_possible, run};
 use super::page_out::page_out;
-use super::writer::Promised;
+use super::writer::{Promised, read_what_is_left};
 use crate::history::Death;
 use crate::rng::Rng;
 use crate::visit::Visit;
@@ -75,6 +75,9 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
         return Err(found);
     }
     visit.count("devices that lost sectors", 1);
+    ended.count_places(visit);
+    let failed = ended.lines.iter().find_map(|line| line.strip_prefix("keys that failed ")?.parse().ok());
+    visit.count("keys of batches that failed", failed.unwrap_or(0));
     let mut at_most = Promised::default();
     at_most.hear(&ended.lines, Death::Process, durability)?;
     for failure in &at_most.failures {
@@ -88,6 +91,8 @@ fn one(visit: &Visit, kind: Kind, durability: Durability, seed: u64) -> Result<(
     if let Ok(db) = part.open() {
         visit.count("damaged stores opened", 1);
         let _ = db.range(..).try_for_each(|pair| pair.map(drop));
+        let failed = read_what_is_left(&db)?;
+        visit.count("keys of batches that failed", failed);
         let _ = db.verify();
     } else {
         visit.count("damaged stores refused", 1);

@@ -3,6 +3,7 @@
 use super::phases::{self, Phase};
 use super::{life, remount, resident, script, stores, writer};
 use crate::setup::{Setup, has_layout};
+use crate::visit::Visit;
 use cantle::vfs::Vfs;
 use cantle::{Db, Durability, LayoutKind};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -104,6 +105,13 @@ impl Part {
         Setup { layout: self.layout, ..setup }
     }
 
+    /// True if the store asks the kernel for a ring. The durabilities whose stores do so change from seed
+    /// to seed: for seed 0 it is `sync` alone.
+    pub fn asks_for_ring(&self) -> bool {
+        let place = DURABILITIES.iter().position(|durability| *durability == self.durability);
+        (self.seed / 4 + place.unwrap_or(0) as u64) % 2 == 1
+    }
+
     pub fn open(&self) -> cantle::Result<Db> {
         self.open_on(Arc::new(cantle::vfs::StdVfs))
     }
@@ -112,7 +120,7 @@ impl Part {
         let options = self.setup().options(vfs);
         // A large budget has a large write buffer, much of which is never touched.
         let budget = [4 << 20, 64 << 20][(self.seed / 2 % 2) as usize];
-        let db = options.memory_budget(budget).open(&self.path)?;
+        let db = options.memory_budget(budget).io_uring(self.asks_for_ring()).open(&self.path)?;
         assert!(has_layout(&db, self.layout), "the store has another layout");
         Ok(db)
     }
@@ -132,6 +140,12 @@ pub fn say(text: impl std::fmt::Display) {
     if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
         std::process::exit(4);
     }
+}
+
+/// Prints the number of places that the store has read together, by a ring and by hints.
+pub fn say_places(db: &Db) {
+    let stats = db.stats();
+    say(format!("places {} {}", stats.reads_by_io_uring, stats.reads_by_hints));
 }
 
 /// Runs the part that the arguments describe. For `main`.
@@ -284,6 +298,15 @@ impl Drop for Running {
 }
 
 impl Ended {
+    /// Counts the places that the child has read together, as [`say_places`] printed them last.
+    pub fn count_places(&self, visit: &Visit) {
+        let places = self.lines.iter().rev().find_map(|line| line.strip_prefix("places ")?.split_once(' '));
+        if let Some((by_rings, by_hints)) = places {
+            visit.count("places read by rings", by_rings.parse().unwrap_or(0));
+            visit.count("places read by hints", by_hints.parse().unwrap_or(0));
+        }
+    }
+
     /// The reason if the program itself failed, rather than being killed: a panic, an abort, an
     /// invalid memory access.
     pub fn is_by_itself(&self) -> Option<String> {

@@ -4,6 +4,7 @@
 use super::child::{DURABILITIES, Part, Role, Running, name_of};
 use super::writer::Promised;
 use crate::history::Death;
+use crate::rings;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use std::time::Duration;
 const CHAIN: u64 = 10;
 
 pub fn enter(visit: &Visit) {
+    rings::are_possible(visit);
     for seed in visit.rounds() {
         for durability in DURABILITIES {
             let dir = tempfile::tempdir().unwrap();
@@ -43,6 +45,7 @@ fn chain(visit: &Visit, part: &Part) -> Result<(), String> {
             return Err(context(failure.clone()));
         }
         visit.count("processes killed", 1);
+        ended.count_places(visit);
         // Every other time the next child is the first to open the store.
         if rng.below(2) == 0 || cycle + 1 == CHAIN {
             let db = part.open().map_err(|error| context(format!("cannot open: {error}")))?;

@@ -1,11 +1,13 @@
 //! A process is killed at every system call that it makes while it runs the script; in some cases
 //! another is killed while it opens the store after that. System calls also fail: as the operating
 //! system fails them, not a [`cantle::vfs::FaultVfs`], so that the reaction of `StdVfs` is tested,
-//! too.
+//! too. Stores of one durability read by a ring of the kernel ([`Part::asks_for_ring`]). Whatever
+//! fails of the ring, no operation fails, as the store then reads by other calls.
 
 use super::child::{DURABILITIES, Ended, Part, Role, Running, durability_of, name_of};
 use super::{script, strace};
 use crate::history::{Death, History, Marks};
+use crate::rings;
 use crate::rng::Rng;
 use crate::visit::Visit;
 use crate::workload::{self, Op};
@@ -13,12 +15,12 @@ use cantle::{Durability, LayoutKind};
 use std::process::Command;
 use std::time::Duration;
 
-/// In `cargo test`: the number of kills, and of errors, for each durability.
+/// In `cargo test`: the number of kills, of errors, and of errors of rings, for each durability.
 const SAMPLE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The calls that fail, with their errors. (The runtime calls `mmap` for the stacks of threads, and
 /// dies if that fails.)
-const ERRORS: [(&str, &[&str]); 10] = [
+const ERRORS: [(&str, &[&str]); 13] = [
     ("fdatasync", &["EIO", "ENOSPC", "EINTR"]),
     ("fsync", &["EIO", "ENOSPC"]),
     ("pwrite64", &["EIO", "ENOSPC", "EINTR"]),
@@ -29,6 +31,9 @@ const ERRORS: [(&str, &[&str]); 10] = [
     ("rename", &["EIO", "ENOSPC"]),
     ("unlink", &["EIO"]),
     ("mlock2", &["EPERM", "ENOMEM"]),
+    ("io_uring_setup", &["EPERM", "ENOSYS", "EMFILE"]),
+    ("io_uring_register", &["EINVAL"]),
+    ("io_uring_enter", &["EINTR", "EAGAIN", "EBUSY", "ENXIO"]),
 ];
 
 /// One fault: at the n-th call of a kind.
@@ -49,6 +54,10 @@ impl Case {
         let error = error.as_ref().map_or_else(|| "KILL".to_owned(), String::clone);
         let lasting = if *is_lasting { "+" } else { "" };
         format!("{}:{call}:{n}{lasting}:{error}", name_of(*durability))
+    }
+
+    fn is_of_ring(&self) -> bool {
+        self.error.is_some() && self.call.starts_with("io_uring")
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -73,6 +82,7 @@ pub fn enter(visit: &Visit) {
     if !strace::is_possible(visit) {
         return;
     }
+    rings::are_possible(visit);
     if let Some(name) = &visit.case {
         let case = Case::parse(name)
             .unwrap_or_else(|| panic!("{name:?} is no case, as sync:fdatasync:3:EIO is one"));
@@ -83,7 +93,8 @@ pub fn enter(visit: &Visit) {
         let mut cases = Vec::new();
         for durability in DURABILITIES {
             let (kills, errors) = cases_of(visit, durability);
-            for mut some in [kills, errors] {
+            let (of_rings, errors) = errors.into_iter().partition(Case::is_of_ring);
+            for mut some in [kills, errors, of_rings] {
                 // In random order, as the time may end before the last.
                 for last in (1..some.len()).rev() {
                     some.swap(last, rng.below(last as u64 + 1) as usize);
@@ -170,6 +181,9 @@ fn phase(ended: &Ended, ops: &[Op], marks: Marks) -> &'static str {
     if !ended.lines.iter().any(|line| line == "opened") {
         return "killed while it opened";
     }
+    if ended.lines.iter().any(|line| line == "closed") {
+        return "killed while it read again";
+    }
     match ops.get(marks.begun.saturating_sub(1) as usize) {
         _ if marks.acknowledged as usize == ops.len() => "killed while it closed",
         Some(Op::Batch(_) | Op::Transaction(_)) => "killed while it was asked for a batch",
@@ -192,9 +206,16 @@ fn run(visit: &Visit, case: &Case, seed: u64) -> Result<(), String> {
     }
     let marks = marks(&ended, &ops);
     let has_failed = ended.lines.iter().any(|line| line.starts_with("failed"));
+    ended.count_places(visit);
     if case.error.is_some() {
         visit.count("calls failed", 1);
         visit.count(if has_failed { "failures reported" } else { "failures survived" }, 1);
+        if case.is_of_ring() {
+            visit.count("calls of rings failed", 1);
+            if has_failed {
+                return Err(format!("failed with its ring: {:?}", ended.lines));
+            }
+        }
     } else if ended.status.code() == Some(0) {
         // The threads were scheduled differently, and none reached the call.
         visit.count("calls not reached", 1);

@@ -1,7 +1,7 @@
 //! Life after recovery (`doors/life`) in a process of its own, on real files: a process is killed
 //! while it heavily uses the store after the kill before.
 
-use super::child::{Part, Role, Running, name_of, say};
+use super::child::{Part, Role, Running, name_of, say, say_places};
 use crate::doors::life::{Model, Tuning, Usage, Watch, life_of, read_all, writes_of};
 use crate::rng::Rng;
 use crate::visit::Visit;
@@ -75,6 +75,7 @@ fn live(visit: &Visit, part: &Part) -> Result<(), String> {
         }
         promised = hear(&ended.lines, promised, part.durability);
         visit.count("processes killed", 1);
+        ended.count_places(visit);
     }
     let (plan, _) = life_of(part.seed, part.layout);
     for opening in ["once", "twice"] {
@@ -112,7 +113,8 @@ fn hear(lines: &[String], before: Promised, durability: Durability) -> Promised 
 }
 
 fn open(part: &Part, rng: &mut Rng) -> cantle::Result<Db> {
-    Tuning::of(part.seed, part.layout).options(rng).open(&part.path)
+    let options = Tuning::of(part.seed, part.layout).options(rng);
+    options.io_uring(part.seed % 2 == 1).open(&part.path)
 }
 
 /// Reports the progress of the writes.
@@ -161,5 +163,6 @@ fn use_for_ever(part: &Part) -> Result<(), String> {
     loop {
         let writes = writes_of(&plan, 1, &mut rng);
         usage.run(&mut model, &mut rng, writes)?;
+        say_places(&db);
     }
 }

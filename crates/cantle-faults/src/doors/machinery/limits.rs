@@ -65,6 +65,7 @@ fn one(visit: &Visit, part: &Part, limit: &str, rng: &mut Rng) -> Result<(), Str
         }
         promised.hear(&ended.lines, Death::Process, part.durability)?;
         visit.count("failures reported", promised.failures.len() as u64);
+        ended.count_places(visit);
         // A file that the system cut off, and the state after a failed sync, are as after a loss of
         // power.
         let death = if ended.lines.iter().any(|line| line.starts_with("read-only")) {

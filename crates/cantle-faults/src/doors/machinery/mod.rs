@@ -21,6 +21,9 @@
 //!   disks          file systems on images, always unmounted at the end
 //! ```
 //!
+//! Some children read by a ring of the kernel (io_uring), the others by hints. The counters list the
+//! places that they read in either way.
+//!
 //! A child ends when its standard input does, so that none is left when its parent ends in any way.
 //! If the machine cannot run a test (only root mounts, strace may be missing), this is reported and
 //! the test is left out.

@@ -1,7 +1,7 @@
 //! Operations in order, with each kind of work of a store: opening, puts, batches, splits,
-//! rebalances, merges, checkpoints.
+//! rebalances, merges, checkpoints; after it, an opening that reads a batch of keys from files.
 
-use super::child::{Part, say};
+use super::child::{Part, say, say_places};
 use super::phases::{self, Phase};
 use crate::layouts::OfChunk;
 use crate::setup::Setup;
@@ -73,7 +73,8 @@ pub fn play(part: &Part) {
     }
     say_counts(&db);
     let closing = Phase::Close.enter();
-    match db.close() {
+    let closed = db.close();
+    match &closed {
         Ok(()) => say("closed"),
         Err(error) => say(format!("failed to close: {error}")),
     }
@@ -82,9 +83,38 @@ pub fn play(part: &Part) {
         say(format!("calls {counts}"));
     }
     // A failure may only be noticed at closing.
-    if let Some(reason) = db.stats().read_only {
+    if !say_if_read_only(&db) && closed.is_ok() {
+        drop(db);
+        read_again(part);
+    }
+}
+
+fn say_if_read_only(db: &Db) -> bool {
+    let reason = db.stats().read_only;
+    if let Some(reason) = &reason {
         say(format!("read-only: {reason}"));
     }
+    reason.is_some()
+}
+
+/// Opens the store again, when nothing of it is in memory, and reads all keys in one batch.
+fn read_again(part: &Part) {
+    let db = match part.open() {
+        Ok(db) => db,
+        Err(error) => return say(format!("failed to open again: {error}")),
+    };
+    let keys: Vec<Vec<u8>> = (0..workload::KEYS).map(workload::key).collect();
+    for (key, together) in keys.iter().zip(db.get_many(&keys)) {
+        match (together, db.get(key)) {
+            (Ok(together), Ok(alone)) => assert_eq!(together, alone, "{}", key.escape_ascii()),
+            (Err(error), _) | (_, Err(error)) => say(format!("failed to read: {error}")),
+        }
+    }
+    say_places(&db);
+    if let Err(error) = db.close() {
+        say(format!("failed to close again: {error}"));
+    }
+    say_if_read_only(&db);
 }
 
 /// Counters by which the parent checks that the script does each kind of work.

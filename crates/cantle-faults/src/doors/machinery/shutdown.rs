@@ -64,6 +64,7 @@ fn chain(visit: &Visit, kind: Kind, durability: cantle::Durability, seed: u64) -
             return Err(context(failure.clone()));
         }
         visit.count("losses of power", 1);
+        ended.count_places(visit);
         let mounted = image.mount()?;
         if rng.below(4) > 0 || cycle + 1 == CHAIN {
             let db = part.open().map_err(|error| context(format!("cannot open: {error}")))?;

@@ -8,7 +8,7 @@
 //! batches are complete, nothing that was promised is lost, and if a batch is there, so are all
 //! that had returned before it began.
 
-use super::child::{Part, say};
+use super::child::{Part, say, say_places};
 use crate::history::Death;
 use crate::rng::Rng;
 use crate::setup::Setup;
@@ -72,6 +72,33 @@ fn next(db: &Db, thread: usize) -> Result<(u64, Numbers), String> {
     parsed.ok_or_else(|| format!("next-{thread} is {found:?}"))
 }
 
+/// Reads some of the keys that each thread wrote last, all of a thread together. Returns the number of
+/// those that failed; fails if a value is wrong.
+pub fn read_many(db: &Db, next: Numbers) -> Result<u64, String> {
+    let mut failed = 0;
+    for (thread, next) in next.into_iter().enumerate() {
+        let numbers: Vec<u64> = (next.saturating_sub(KEYS)..next).rev().step_by(5).collect();
+        let found = db.get_many(numbers.iter().map(|&n| key(thread, n, n % 2)));
+        for (n, found) in numbers.into_iter().zip(found) {
+            match found {
+                Ok(found) if found.as_deref() == Some(value(n).as_bytes()) => {}
+                Ok(_) => return Err(format!("{} is not of batch {n}", key(thread, n, n % 2))),
+                Err(_) => failed += 1,
+            }
+        }
+    }
+    Ok(failed)
+}
+
+/// The same, for the keys that the store itself says are there. A store that cannot say it fails no key.
+pub fn read_what_is_left(db: &Db) -> Result<u64, String> {
+    let mut last = [0; THREADS];
+    for (thread, last) in last.iter_mut().enumerate() {
+        *last = next(db, thread).map_or(0, |(n, _)| n);
+    }
+    read_many(db, last)
+}
+
 /// The work of the child. A thread ends with the first batch that fails.
 pub fn play(part: &Part) {
     let db = match part.open() {
@@ -84,6 +111,12 @@ pub fn play(part: &Part) {
             Ok((n, _)) => *first = n,
             Err(error) => return say(format!("failed: {error}")),
         }
+    }
+    // Nothing is cached yet: batches of keys read files.
+    match read_many(&db, first) {
+        Ok(0) => say_places(&db),
+        Ok(failed) => return say(format!("failed: cannot read {failed} keys")),
+        Err(wrong) => panic!("{wrong}"),
     }
     say(format!("opened {}", text(first)));
     let done = first.map(AtomicU64::new);
@@ -115,6 +148,11 @@ pub fn play(part: &Part) {
         Ok(()) => "read".to_owned(),
         Err(error) => format!("failed to read: {error}"),
     });
+    match read_many(&db, done.map(AtomicU64::into_inner)) {
+        Ok(failed) => say(format!("keys that failed {failed}")),
+        Err(wrong) => panic!("{wrong}"),
+    }
+    say_places(&db);
     if let Some(reason) = db.stats().read_only {
         say(format!("read-only: {reason}"));
     }
