@@ -36,6 +36,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ),
     ("life", &["split-outside"]),
     ("remount", &["subvolume-ignored"]),
+    ("kill-at-calls", &["unread-places-trusted"]),
     ("stores", &["files-not-shared"]),
     ("schedules", &["unnamed-late-files", "munk-gone-too-early", "failure-evicted"]),
     (
@@ -89,11 +90,14 @@ const FIRST: &[(&str, &[&str])] = &[
             "guard-without-its-tables",
             "referred-log-unnamed",
             "referred-log-uncounted",
+            "error-of-a-neighbour",
+            "block-of-another-load",
         ],
     ),
     (
         "histories",
         &[
+            "moment-of-each-key",
             "pending-wait-skipped",
             "munk-too-early",
             "retired-chunk-written",

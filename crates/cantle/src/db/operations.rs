@@ -79,6 +79,7 @@ macro_rules! operations {
                 &self,
                 keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
             ) -> Vec<Result<Option<Value>>> {
+                canary!(MOMENT_OF_EACH_KEY => return keys.into_iter().map(|key| self.get(key)).collect());
                 in_order(|answer| self.moment().read_many(self.own(), keys, answer))
             }
 

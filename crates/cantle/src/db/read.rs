@@ -60,7 +60,10 @@ impl Store {
                 order.check().and(found)
             },
         };
-        gets.run(keys, |number, found| answer(number, found.inspect_err(note_corruption)));
+        gets.run(keys, |number, found| {
+            canary!(ERROR_OF_A_NEIGHBOUR => let number = number.saturating_sub(usize::from(found.is_err())));
+            answer(number, found.inspect_err(note_corruption));
+        });
     }
 
     /// Calls `read` with the value, without copying it.

@@ -190,6 +190,8 @@ impl Fetch for Together {
             return Ok(found);
         }
         let lead = self.0.borrow_mut().leads.remove(&(file, offset));
+        canary!(BLOCK_OF_ANOTHER_LOAD => let lead =
+            lead.and(self.0.borrow_mut().leads.drain().next().map(|(_, lead)| lead)));
         let may_wait = {
             let state = self.0.borrow();
             lead.is_none() && state.may_wait && state.leads.is_empty()

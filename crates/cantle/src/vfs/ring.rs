@@ -76,6 +76,7 @@ impl Ring {
         {
             let Some(queues) = &mut *ring else { break };
             if queues.read(window, answers).is_err() {
+                canary!(UNREAD_PLACES_TRUSTED => answers.fill(Some(i32::MAX)));
                 // Nothing is under way any more.
                 *ring = None;
             }
