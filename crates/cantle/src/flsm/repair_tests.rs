@@ -120,3 +120,32 @@ fn where_the_output_of_a_merge_is_damaged_its_inputs_count_and_are_named() {
     assert!(back.iter().all(is_named), "{back:?} are back, and named are {:?}", report.may_return);
     assert!((1..60).contains(&back.len()), "{} pairs are back", back.len());
 }
+
+/// A log that was written in key order comes beside a table, at a place that divides the guard. The table has said
+/// something of keys that are now in the other part, and goes with the next merge.
+#[test]
+fn what_a_table_replaced_is_known_where_its_guard_was_divided() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    (0..40).chain(90..100).for_each(|number| db.put(key(number), value(number, 50)).unwrap());
+    db.compact_range(..).unwrap();
+    let before = disk.kill();
+    (0..40).for_each(|number| db.delete(key(number)).unwrap());
+    db.compact_range(..).unwrap();
+    // An iterator keeps older files from their removal.
+    let mut held = db.range(..);
+    held.next().unwrap().unwrap();
+    (50..80).for_each(|number| db.put(key(number), value(number, 200)).unwrap());
+    lsm_of(&db).settle_for_test().unwrap();
+    let divided: Vec<usize> = guards(&db).iter().map(Vec::len).collect();
+    assert_eq!(divided, [0, 2]);
+    db.compact_range(..).unwrap();
+    db.sync().unwrap();
+    let expected = all(db.range(..));
+    let (damaged, gone) = with_older_tables(&db, &disk, &before);
+    assert!(!gone.is_empty());
+    let (found, report) = repaired(&damaged);
+    assert!(found == expected, "{} pairs instead of {}", found.len(), expected.len());
+    assert_eq!(report.may_return, []);
+    drop(held);
+}

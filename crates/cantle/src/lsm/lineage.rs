@@ -9,8 +9,10 @@ use crate::run::stack::RunStack;
 use crate::run::writer::Output;
 use crate::substrate::Grant;
 use crate::table::{Lineage, Part};
+use crate::types::entry::EntryCursor as _;
 use crate::types::error::Result;
 use crate::types::span::Span;
+use bytes::Bytes;
 use std::cell::OnceCell;
 
 impl<S: Shape> Lsm<S> {
@@ -30,18 +32,31 @@ impl<S: Shape> Lsm<S> {
                 parts.push(whole(0));
                 continue;
             };
-            // Beyond the keys of the run, the table has none, but may replace others. If it is shared,
-            // another group may still read its keys there.
-            let is_limited = run.share_bytes.is_some() && !is_bottom;
-            let within = |part: Part| match is_limited {
-                true => part.span.intersect(order, &run.span).map(|span| Part { span, ..part }),
-                false => Some(part),
-            };
+            let own = if is_bottom { Span::default() } else { self.spoken_for(run)? };
+            let within = |part: Part| part.span.intersect(order, &own).map(|span| Part { span, ..part });
             parts.extend(lineage.parts().into_iter().filter_map(within));
         }
         let upto = self.substrate.mvcc.greatest_used();
         canary!(INPUTS_NOT_NAMED => let is_bottom = false);
         Ok(Lineage::of(order, &piece.span, upto, &parts, is_bottom))
+    }
+
+    /// The keys for which a run hands on the lineage of its table: its own, and those beside them of which the table
+    /// has none. Each key falls to one of the runs that share the table, the one before it or, if there is none, the
+    /// first one.
+    fn spoken_for(&self, run: &Run) -> Result<Span> {
+        let (Source::Table(table), Some(_)) = (&run.source, run.share_bytes) else {
+            return Ok(Span::default());
+        };
+        let (env, order) = (&self.env, &self.env.order);
+        let mut cursor = table.open(&env.tables, &env.files, order, &env.cache)?.cursor();
+        cursor.seek_to_first()?;
+        let is_first = cursor.entry().is_none_or(|first| !run.span.starts_behind(order, first.key));
+        let start = run.span.start.clone().filter(|_| !is_first);
+        let Some(end) = &run.span.end else { return Ok(Span { start, end: None }) };
+        cursor.seek(end)?;
+        let end = cursor.entry().map(|next| Bytes::copy_from_slice(next.key));
+        Ok(Span { start, end })
     }
 
     fn read_lineage(&self, run: &Run) -> Result<Option<Lineage>> {
@@ -51,7 +66,8 @@ impl<S: Shape> Lsm<S> {
     }
 }
 
-/// The statements of a job that no table of its output has: those of pieces of which nothing is left.
+/// The statements of a job that no table of its output has: those for keys of which nothing is left, and those that
+/// its inputs make for keys beyond the job: a guard may have been divided between these keys and the table's own.
 ///
 /// A table without entries gets them, one for the whole job. Without it a repair would read the puts of
 /// files that are still there, or that other groups share, and miss the deletes of those that are gone.
@@ -75,31 +91,40 @@ impl<'a, S: Shape> LeftOut<'a, S> {
         lineage: &Lineage,
         outcome: &Outcome,
     ) -> Result<()> {
-        let is_lost = outcome.placed.is_empty() && stack.files.iter().any(|run| !run.is_empty_table());
-        let of_piece = if is_lost { lineage.parts() } else { Vec::new() };
-        self.parts.extend(of_piece.into_iter().filter(|part| part.replaced > 0));
-        // A table without entries may say something of other pieces.
-        let order = &self.lsm.env.order;
-        let left = || self.lsm.rotation.view.load_full().tables().filter_map(Run::least_left).min();
+        let lsm = self.lsm;
+        let order = &lsm.env.order;
+        let left = || lsm.rotation.view.load_full().tables().filter_map(Run::least_left).min();
         let settled = OnceCell::new();
         let settled = || {
-            let gone = self.lsm.substrate.files.settled_below();
+            let gone = lsm.substrate.files.settled_below();
             *settled.get_or_init(|| left().map_or(gone, |left| left.min(gone)))
         };
-        for run in stack.files.iter().filter(|run| run.is_empty_table() && run.file().id >= settled()) {
-            let parts = self.lsm.read_lineage(run)?.map(|lineage| lineage.parts()).unwrap_or_default();
-            let parts = parts.into_iter().filter(|part| part.replaced > 0);
-            let others = parts.flat_map(|part| {
-                let spans = if outcome.placed.is_empty() {
-                    vec![part.span.clone()]
-                } else {
-                    part.span.without(order, &piece.span)
-                };
-                spans.into_iter().map(move |span| Part { span, ..part.clone() })
-            });
-            self.parts.extend(others);
+        // What older tables replaced has gone.
+        let tables = || stack.files.iter().filter(|run| run.log().is_none() && run.file().id >= settled());
+        let applies_deletes =
+            piece.bottom == Bottom::Reached && stack.files.iter().any(|run| !run.is_empty_table());
+        if applies_deletes || tables().next().is_some() {
+            let mut bare = vec![piece.span.clone()];
+            for placed in &outcome.placed {
+                let covered = piece.span_of(placed.from..placed.from + placed.parts.len());
+                bare = bare.iter().flat_map(|span| span.without(order, &covered)).collect();
+            }
+            bare.iter().for_each(|span| self.say(lineage, |said| said.intersect(order, span)));
+        }
+        canary!(STATEMENTS_CUT_OFF => return Ok(()));
+        for run in tables() {
+            let Some(lineage) = lsm.read_lineage(run)? else { continue };
+            for beyond in lsm.spoken_for(run)?.without(order, &piece.span) {
+                self.say(&lineage, |said| said.intersect(order, &beyond));
+            }
         }
         Ok(())
+    }
+
+    /// Adds the statements of a lineage for these keys of each.
+    fn say(&mut self, lineage: &Lineage, keys: impl Fn(&Span) -> Option<Span>) {
+        let said = lineage.parts().into_iter().filter(|part| part.replaced > 0);
+        self.parts.extend(said.filter_map(|part| Some(Part { span: keys(&part.span)?, ..part })));
     }
 
     /// Writes the table, if there is anything to say. On a full disk too: the merge frees space.
