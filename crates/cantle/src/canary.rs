@@ -142,7 +142,6 @@ canaries! {
     LOGS_GONE_EARLY "logs-gone-early" "merged logs leave the view before the tables that replace them are in it",
     FLUSHED_ON_TOP "flushed-on-top" "the table of a flushed generation is put above newer generations",
     DELETES_NOT_FLUSHED "deletes-not-flushed" "a generation is flushed without its range deletes",
-    STATEMENTS_CUT_OFF "statements-cut-off" "a merge forgets what its inputs replaced at keys beyond its own",
     INPUTS_NOT_NAMED "inputs-not-named" "the output of a merge that drops deletes does not say which files it replaces",
     VERSION_OFF_BY_ONE "version-off-by-one" "a scan sees what was written one version after its snapshot",
     MUNK_TOO_EARLY "munk-too-early" "a chunk in memory misses what was written while it was loaded",

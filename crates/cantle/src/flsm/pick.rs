@@ -225,6 +225,17 @@ fn divide(order: &KeyOrder, guard: &Guard) -> Option<Move> {
     Some(Move::Insert { level: guard.level, start, share })
 }
 
+/// True unless the disk is full and has no room for the job, as far as is known: it would fail, and keep the jobs
+/// behind it from their turn.
+fn fits(rules: &Rules, job: &Job) -> bool {
+    let written = |piece: &Piece| {
+        let (bottom, oldest_snapshot) = (piece.bottom, rules.oldest_snapshot);
+        rules.has_room(&piece.tables, |run| written_of(run, bottom, oldest_snapshot))
+    };
+    rules.disk_room.is_none()
+        || (rules.without_room & job.groups_mask() == 0 && job.pieces.iter().all(written))
+}
+
 /// The merge of one piece, if running merges admit it.
 fn admitted(busy: &Busy, piece: Piece) -> Option<Job> {
     let job = Job::of_pieces(vec![piece]);
@@ -240,8 +251,10 @@ impl Levels {
     /// runs, as reads depend on it.
     pub fn pick_job(&self, order: &KeyOrder, rules: &Rules, busy: &Busy) -> Option<Job> {
         let (last, above) = self.levels.split_last()?;
-        let down = |guard: &Arc<Guard>| self.empty(order, guard, busy);
-        let within = |guard: &Arc<Guard>, count| admitted(busy, guard.merge(count, rules));
+        let down = |guard: &Arc<Guard>| self.empty(order, guard, busy).filter(|job| fits(rules, job));
+        let within = |guard: &Arc<Guard>, count| {
+            admitted(busy, guard.merge(count, rules)).filter(|job| fits(rules, job))
+        };
         let is_crowded = |guard: &&Arc<Guard>| {
             let runs_max = guard.runs_max(rules);
             guard.runs.len() > runs_max && guard.depth(order).max(guard.empty_on_top()) > runs_max
@@ -364,7 +377,7 @@ impl Levels {
         match leaving.iter().any(|guard| !guard.runs.is_empty()) {
             true => {
                 let mut full = leaving.iter().filter(|guard| !guard.runs.is_empty());
-                full.find_map(|guard| self.empty(order, guard, busy))
+                full.find_map(|guard| self.empty(order, guard, busy).filter(|job| fits(rules, job)))
             }
             false => moved(Move::RemoveLevel),
         }

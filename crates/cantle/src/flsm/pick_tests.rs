@@ -445,6 +445,27 @@ fn on_a_full_disk_the_guard_with_most_garbage_that_has_room_comes_first() {
     assert_eq!(picked("-[150~60,60]\n -[90]"), "sink of 1\nsink of 1", "that takes no space");
 }
 
+/// It would fail each time, and those behind it would never get their turn.
+#[test]
+fn on_a_full_disk_no_merge_without_room_is_in_the_way_of_others() {
+    let with = |rules: Rules, text: &str| {
+        told(levels(text).pick_job(
+            &KeyOrder::Bytewise,
+            &Rules { disk_room: Some(150), ..rules },
+            &Busy::default(),
+        ))
+    };
+    let picked = |text: &str| with(RULES, text);
+    let second = "m..- [20,20,20,20] Reached whole into [2]";
+    assert_eq!(picked("-[60,60,60,60,60] m[20,20,20,20]"), second, "many runs");
+    assert_eq!(picked("-[900] m[20,20,20,20]"), second, "long, and not to be divided");
+    assert_eq!(picked("-[60,60,60,60,60]"), "nothing");
+    let tried = Rules { without_room: group_bit(2), ..RULES };
+    assert_eq!(with(tried, "-[20,20,20,20] m[9,9,9,9,9]"), "-..m [20,20,20,20] Reached whole into [1]");
+    let down = "-[90,90,90,90,90] m[20,20,20,20]\n -[90] c[90] m[90] t[90]";
+    assert_eq!(picked(down), "m..- [20,20,20,20] Deeper at t into [5, 6]");
+}
+
 #[test]
 fn on_a_full_disk_runs_are_rewritten_without_what_range_deletes_have_dropped() {
     let picked = |room, dropped_bytes| {

@@ -107,7 +107,7 @@ impl<S: Shape> Lsm<S> {
         canary!(FULL_DISK_UNNOTICED => return reserve.grant(bytes, false));
         // Merges further down free what the deletes of level 0 hide.
         let leads_to_gain = reserve.is_full() && !logs.is_empty() && self.view().level0.iter().any(hides);
-        if job.frees_space {
+        if job.frees_space || reserve.is_full() {
             self.jobs.without_room.fetch_or(job.groups_mask(), Relaxed);
         }
         reserve.grant(bytes, job.frees_space || leads_to_gain)

@@ -99,7 +99,7 @@ impl<'a, S: Shape> LeftOut<'a, S> {
             let gone = lsm.substrate.files.settled_below();
             *settled.get_or_init(|| left().map_or(gone, |left| left.min(gone)))
         };
-        // What older tables replaced has gone.
+        // The files that older tables replaced have gone.
         let tables = || stack.files.iter().filter(|run| run.log().is_none() && run.file().id >= settled());
         let applies_deletes =
             piece.bottom == Bottom::Reached && stack.files.iter().any(|run| !run.is_empty_table());
@@ -111,7 +111,6 @@ impl<'a, S: Shape> LeftOut<'a, S> {
             }
             bare.iter().for_each(|span| self.say(lineage, |said| said.intersect(order, span)));
         }
-        canary!(STATEMENTS_CUT_OFF => return Ok(()));
         for run in tables() {
             let Some(lineage) = lsm.read_lineage(run)? else { continue };
             for beyond in lsm.spoken_for(run)?.without(order, &piece.span) {

@@ -6,6 +6,7 @@ use super::report::Findings;
 use super::sorter::{Entry, Sorter};
 use super::standing::{Age, Standing};
 use super::survey::LogFragment;
+use super::swept::Swept;
 use super::torn_log::TornLog;
 use crate::files::file_name;
 use crate::format::header::{FileHeader, FileKind, HEADER_BYTES};
@@ -139,18 +140,17 @@ impl Reader<'_> {
             sorter.push(entry)?;
         }
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
-        for (index, file) in area.files.into_iter().enumerate() {
-            let ranks = Ranks {
-                rank: match file.standing.age {
-                    Age::Number(number) => number,
-                    _ => u64::MAX - 1 - index as u64,
-                },
-                by_version: area.by_version,
+        let mut swept = Swept::default();
+        let ranked = |(index, file): (usize, AreaFile)| {
+            let rank = match file.standing.age {
+                Age::Number(number) => number,
+                _ => u64::MAX - 1 - index as u64,
             };
-            if file.header.kind == FileKind::Log {
-                self.read_log(&file, ranks, order, name, &mut sorter, &mut deletes)?;
-                continue;
-            }
+            (Ranks { rank, by_version: area.by_version }, file)
+        };
+        let files = area.files.into_iter().enumerate().map(ranked);
+        let (logs, tables): (Vec<_>, Vec<_>) = files.partition(|(_, file)| file.header.kind == FileKind::Log);
+        for (ranks, file) in tables {
             let mut table = TableSource {
                 reading: TableReading {
                     vfs: self.vfs.clone(),
@@ -172,10 +172,15 @@ impl Reader<'_> {
                 self.sort_table(&table.reading, &mut sorter, &mut deletes)?;
                 continue;
             }
-            deletes.extend(table.rewind()?);
+            let of_table = table.rewind()?;
+            swept.add(table.reading.with_ages(&of_table));
+            deletes.extend(of_table);
             // Parked until its turn: there may be more tables than files can be open.
             table.park();
             sources.push(Box::new(table));
+        }
+        for (ranks, file) in logs {
+            self.read_log((&file, ranks), (order, &swept), name, &mut sorter, &mut deletes)?;
         }
         if !sorted && !deletes.is_empty() {
             deletes.clear();
@@ -189,9 +194,8 @@ impl Reader<'_> {
 
     fn read_log(
         &self,
-        file: &AreaFile,
-        ranks: Ranks,
-        order: &KeyOrder,
+        (file, ranks): (&AreaFile, Ranks),
+        (order, swept): (&KeyOrder, &Swept),
         name: &str,
         sorter: &mut Sorter<'_>,
         deletes: &mut Vec<RangeDelete>,
@@ -222,7 +226,7 @@ impl Reader<'_> {
                     self.findings.borrow_mut().lost(error, name, bounds_of(&file.span));
                 }
                 LogFound::Op { version, kind, offset, key, value, .. } => {
-                    if counts && file.counts(order, key) {
+                    if counts && file.counts(order, key) && !swept.covers(order, file.header.file, key) {
                         let newness = ranks.of(version, offset);
                         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
                         sorter.push(Entry { key, newness, kind, value })?;
@@ -292,6 +296,10 @@ struct Ranks {
 impl Ranks {
     fn of(self, version: u64, place: u64) -> Newness {
         Newness(if self.by_version { [version, self.rank, place] } else { [self.rank, place, version] })
+    }
+
+    fn rank_of(self, Newness(numbers): Newness) -> u64 {
+        numbers[usize::from(self.by_version)]
     }
 }
 
@@ -407,6 +415,14 @@ impl TableReading {
             parts.iter().filter_map(delete).collect::<Vec<_>>()
         };
         newest.flat_map(in_parts).collect()
+    }
+
+    /// Its range deletes with the age of the table there, if it has a lineage.
+    fn with_ages(&self, deletes: &[RangeDelete]) -> Vec<(u64, RangeDelete)> {
+        if !matches!(self.file.standing.age, Age::Lineage(_)) {
+            return Vec::new();
+        }
+        deletes.iter().map(|delete| (self.ranks.rank_of(delete.newness), delete.clone())).collect()
     }
 
     /// The newness of an entry. A table of a certain age has everything of the log of that number, and

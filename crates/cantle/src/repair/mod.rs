@@ -30,6 +30,7 @@ mod report;
 mod sorter;
 mod standing;
 mod survey;
+mod swept;
 mod target;
 mod torn_log;
 
