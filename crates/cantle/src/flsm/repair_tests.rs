@@ -154,32 +154,55 @@ fn what_a_table_replaced_is_known_where_its_guard_was_divided() {
     drop(held);
 }
 
-/// A merge joins two range deletes, and gives both the version of the first. A log with a pair that only the second
-/// one covers, of a version between, is still there.
-#[test]
-fn an_older_log_brings_nothing_back_that_a_joined_range_delete_covers() {
+/// A store with a table that joined two range deletes, beside the older of the logs that were merged, or both. The older
+/// one has a pair that only the second range delete covers, of a version between. The other one has a pair that is newer.
+fn joined_beside_logs(both: bool) -> (MemVfs, Model) {
     let disk = MemVfs::without_history();
     let db = filled(&disk);
-    db.delete_range(key(10)..key(20)).unwrap();
-    drop(db.snapshot());
-    db.put(key(25), "between").unwrap();
-    lsm_of(&db).seal_for_test().unwrap();
+    let lsm = lsm_of(&db);
+    let logs = lsm.without_merges_for_test(|| {
+        db.delete_range(key(10)..key(20)).unwrap();
+        drop(db.snapshot());
+        db.put(key(25), "between").unwrap();
+        lsm.seal_for_test().unwrap();
+        db.sync().unwrap();
+        let older = disk.kill();
+        db.delete_range(key(20)..key(30)).unwrap();
+        db.put(key(28), "after").unwrap();
+        lsm.seal_for_test().unwrap();
+        db.sync().unwrap();
+        let logs = if both { disk.kill() } else { older };
+        lsm.merge_logs_for_test().unwrap();
+        logs
+    });
     db.sync().unwrap();
-    let logs = disk.kill();
-    db.delete_range(key(20)..key(30)).unwrap();
-    lsm_of(&db).merge_logs_for_test().unwrap();
-    db.sync().unwrap();
-    let expected = all(db.range(..));
     let (damaged, _) = with_older_tables(&db, &disk, &disk);
-    let names = logs.list(Path::new("store")).unwrap();
-    for name in names.iter().filter(|name| name.ends_with(".log")) {
-        let path = Path::new("store").join(name);
-        if let Ok(file) = damaged.open(&path, OpenMode::CreateNew) {
-            file.write_at(&read(&logs, &path), 0).unwrap();
-        }
+    let names = |disk: &MemVfs| {
+        let names = disk.list(Path::new("store")).unwrap().into_iter();
+        names.filter(|name| name.ends_with(".log")).map(|name| Path::new("store").join(name))
+    };
+    names(&damaged).for_each(|path| damaged.remove(&path).unwrap());
+    for path in names(&logs) {
+        damaged.open(&path, OpenMode::CreateNew).unwrap().write_at(&read(&logs, &path), 0).unwrap();
     }
+    (damaged, all(db.range(..)))
+}
+
+#[test]
+fn an_older_log_brings_nothing_back_that_a_joined_range_delete_covers() {
+    let (damaged, expected) = joined_beside_logs(false);
     let (found, report) = repaired(&damaged);
     assert_eq!(found.get(&key(25)), None);
     assert!(found == expected, "{} pairs instead of {}", found.len(), expected.len());
     assert_eq!(report.may_return, []);
+}
+
+#[test]
+fn a_damaged_table_covers_no_pair_of_a_log_that_is_newer_than_its_range_delete() {
+    let (damaged, expected) = joined_beside_logs(true);
+    let newest = tables(&damaged).pop().unwrap();
+    let bytes = read(&damaged, &newest);
+    damaged.open(&newest, OpenMode::ReadWrite).unwrap().write_at(&[bytes[80] ^ 1], 80).unwrap();
+    let (found, _) = repaired(&damaged);
+    assert!(expected.iter().all(|(key, value)| found.get(key) == Some(value)), "a pair is lost");
 }

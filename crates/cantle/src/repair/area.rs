@@ -173,7 +173,7 @@ impl Reader<'_> {
                 continue;
             }
             let of_table = table.rewind()?;
-            swept.add(table.reading.with_ages(&of_table));
+            swept.add(table.reading.with_ages(&of_table)?);
             deletes.extend(of_table);
             // Parked until its turn: there may be more tables than files can be open.
             table.park();
@@ -417,12 +417,22 @@ impl TableReading {
         newest.flat_map(in_parts).collect()
     }
 
-    /// Its range deletes with the age of the table there, if it has a lineage.
-    fn with_ages(&self, deletes: &[RangeDelete]) -> Vec<(u64, RangeDelete)> {
-        if !matches!(self.file.standing.age, Age::Lineage(_)) {
-            return Vec::new();
+    /// Its range deletes with the age of the table there. None without a lineage, or if entries are lost: one that is
+    /// newer than a range delete may be left in a log only.
+    fn with_ages(&self, deletes: &[RangeDelete]) -> Result<Vec<(u64, RangeDelete)>> {
+        let has_lineage = matches!(self.file.standing.age, Age::Lineage(_));
+        if !has_lineage || deletes.is_empty() || !self.is_whole()? {
+            return Ok(Vec::new());
         }
-        deletes.iter().map(|delete| (self.ranks.rank_of(delete.newness), delete.clone())).collect()
+        Ok(deletes.iter().map(|delete| (self.ranks.rank_of(delete.newness), delete.clone())).collect())
+    }
+
+    fn is_whole(&self) -> Result<bool> {
+        let AreaFile { path, header, .. } = &self.file;
+        let opened = self.vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e))?;
+        let mut walk = TableSalvage::new(opened, path.clone(), *header, self.order.clone())?;
+        while walk.advance() {}
+        Ok(walk.take_losses().is_empty())
     }
 
     /// The newness of an entry. A table of a certain age has everything of the log of that number, and
