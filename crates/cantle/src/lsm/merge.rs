@@ -55,6 +55,10 @@ impl<S: Shape> Lsm<S> {
         let has_adopted = self.adopt_logs(trigger)?;
         let merge = |view: &View<S>, busy: &Busy| {
             let mut logs = self.ripe_logs(view);
+            // One that has become ripe meanwhile may be adopted, too.
+            if trigger == Trigger::Background && self.log_apart(view, &logs, busy).is_some() {
+                return None;
+            }
             if trigger == Trigger::Background || self.disk_room().is_some() {
                 logs = self.oldest_logs(&logs).to_vec();
             }
