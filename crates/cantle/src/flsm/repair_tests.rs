@@ -1,7 +1,12 @@
 //! Repair without a manifest, while files that merges have replaced are still there.
 
+use super::levels::Levels;
 use super::tests::{Model, all, guards, key, lsm_of, open, value};
 use crate::layout::options::FlsmOptions;
+use crate::lsm::busy::Busy;
+use crate::lsm::merge::{Planned, Trigger};
+use crate::lsm::shape::{Job, Move};
+use crate::lsm::view::View;
 use crate::repair::RepairReport;
 use crate::sync::Arc;
 use crate::sync::time::now;
@@ -205,4 +210,30 @@ fn a_damaged_table_covers_no_pair_of_a_log_that_is_newer_than_its_range_delete()
     damaged.open(&newest, OpenMode::ReadWrite).unwrap().write_at(&[bytes[80] ^ 1], 80).unwrap();
     let (found, _) = repaired(&damaged);
     assert!(expected.iter().all(|(key, value)| found.get(key) == Some(value)), "a pair is lost");
+}
+
+/// The table is shared, and what it replaced has not gone: the merge asks for the keys beside its own.
+#[test]
+fn damage_of_the_keys_of_another_guard_does_not_stop_a_merge() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    (0..60).for_each(|number| db.put(key(number * 37 % 60), value(number, 200)).unwrap());
+    db.compact_range(..).unwrap();
+    let insert = |_: &View<Levels>, _: &Busy| {
+        let job = Job::of_moves(vec![Move::Insert { level: 1, start: key(30).into(), share: 0.5 }]);
+        Some(Planned { logs: Vec::new(), job })
+    };
+    assert!(lsm_of(&db).run_next(insert, Trigger::Asked).unwrap());
+    let [first, second] = &guards(&db)[..] else { panic!("{:?}", guards(&db)) };
+    assert_eq!(first, second, "they share a table");
+    db.close().unwrap();
+    let table = Path::new("store").join(format!("{:012}.table", first[0]));
+    let bytes = read(&disk, &table);
+    disk.open(&table, OpenMode::ReadWrite).unwrap().write_at(&[bytes[100] ^ 1], 100).unwrap();
+    let db = open(&disk);
+    db.get(key(0)).unwrap_err();
+    db.put(key(40), "newer").unwrap();
+    db.compact_range(key(30)..).unwrap();
+    assert_eq!(db.get(key(40)).unwrap().as_deref(), Some(&b"newer"[..]));
+    assert_eq!(db.range(key(30)..).count(), 30);
 }

@@ -115,7 +115,7 @@ pub(super) struct Jobs {
     /// The same for the creation of a log, and for indexing one.
     pub create_pause: AtomicU64,
     pub seal_pause: AtomicU64,
-    /// The groups of merges for space that have not succeeded ([`Rules::without_room`]).
+    /// The groups of merges on a full disk that have not succeeded ([`Rules::without_room`]).
     pub without_room: AtomicU64,
     /// On a full disk, the part of a log, in thousandths, from which on merges copy its values
     /// ([`Rules::sparse_least`]).

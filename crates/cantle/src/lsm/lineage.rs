@@ -9,7 +9,7 @@ use crate::run::stack::RunStack;
 use crate::run::writer::Output;
 use crate::substrate::Grant;
 use crate::table::{Lineage, Part};
-use crate::types::entry::EntryCursor as _;
+use crate::types::entry::{EntryCursor as _, EntryRef};
 use crate::types::error::Result;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -32,7 +32,12 @@ impl<S: Shape> Lsm<S> {
                 parts.push(whole(0));
                 continue;
             };
-            let own = if is_bottom { Span::default() } else { self.spoken_for(run)? };
+            let own = match is_bottom {
+                true => Span::default(),
+                // Another group may still read keys of the table beyond these.
+                false if run.share_bytes.is_some() && !lineage.replaces() => (*run.span).clone(),
+                false => self.spoken_for(run)?,
+            };
             let within = |part: Part| part.span.intersect(order, &own).map(|span| Part { span, ..part });
             parts.extend(lineage.parts().into_iter().filter_map(within));
         }
@@ -43,20 +48,25 @@ impl<S: Shape> Lsm<S> {
 
     /// The keys for which a run hands on the lineage of its table: its own, and those beside them of which the table
     /// has none. Each key falls to one of the runs that share the table, the one before it or, if there is none, the
-    /// first one.
+    /// first one. Where the table is damaged, that cannot be told, and the run speaks for its own keys.
     fn spoken_for(&self, run: &Run) -> Result<Span> {
         let (Source::Table(table), Some(_)) = (&run.source, run.share_bytes) else {
             return Ok(Span::default());
         };
         let (env, order) = (&self.env, &self.env.order);
         let mut cursor = table.open(&env.tables, &env.files, order, &env.cache)?.cursor();
-        cursor.seek_to_first()?;
-        let is_first = cursor.entry().is_none_or(|first| !run.span.starts_behind(order, first.key));
-        let start = run.span.start.clone().filter(|_| !is_first);
-        let Some(end) = &run.span.end else { return Ok(Span { start, end: None }) };
-        cursor.seek(end)?;
-        let end = cursor.entry().map(|next| Bytes::copy_from_slice(next.key));
-        Ok(Span { start, end })
+        let mut own = (*run.span).clone();
+        let is_at_first =
+            |first: Option<EntryRef<'_>>| first.is_none_or(|first| !run.span.starts_behind(order, first.key));
+        if cursor.seek_to_first().is_ok() && is_at_first(cursor.entry()) {
+            own.start = None;
+        }
+        if let Some(end) = &run.span.end
+            && cursor.seek(end).is_ok()
+        {
+            own.end = cursor.entry().map(|next| Bytes::copy_from_slice(next.key));
+        }
+        Ok(own)
     }
 
     fn read_lineage(&self, run: &Run) -> Result<Option<Lineage>> {
@@ -112,7 +122,7 @@ impl<'a, S: Shape> LeftOut<'a, S> {
             bare.iter().for_each(|span| self.say(lineage, |said| said.intersect(order, span)));
         }
         for run in tables() {
-            let Some(lineage) = lsm.read_lineage(run)? else { continue };
+            let Some(lineage) = lsm.read_lineage(run)?.filter(Lineage::replaces) else { continue };
             for beyond in lsm.spoken_for(run)?.without(order, &piece.span) {
                 self.say(&lineage, |said| said.intersect(order, &beyond));
             }

@@ -124,7 +124,7 @@ pub struct Rules {
     /// Bytes that a merge may write while the disk is full, or nearly: then merges free space wherever they
     /// can. `None` while space is no matter.
     pub disk_room: Option<u64>,
-    /// The groups for which a merge for space has just found no room, as the estimates may be wrong: a bit for each,
+    /// The groups for which a merge on a full disk has just found no room, as the estimates may be wrong: a bit for each,
     /// by its number ([`Job::groups_mask`]). Others have their turn; some that have the same bit wait with them.
     pub without_room: u64,
     /// On a full disk, merges copy values only from logs of which more than this part is garbage: all that is left

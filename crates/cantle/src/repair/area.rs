@@ -4,7 +4,7 @@
 use super::merge::{Merge, Newness, RangeDelete, Source};
 use super::report::Findings;
 use super::sorter::{Entry, Sorter};
-use super::standing::{Age, Standing};
+use super::standing::{Age, Standing, holes_of};
 use super::survey::LogFragment;
 use super::swept::Swept;
 use super::torn_log::TornLog;
@@ -21,7 +21,7 @@ use crate::types::bounds::Bounds;
 use crate::types::entry::Kind;
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
-use crate::types::span::Span;
+use crate::types::span::{Span, intersect_bounds, is_empty_range};
 use crate::vfs::{OpenMode, Vfs};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -140,7 +140,7 @@ impl Reader<'_> {
             sorter.push(entry)?;
         }
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
-        let mut swept = Swept::default();
+        let mut deleted = Vec::new();
         let ranked = |(index, file): (usize, AreaFile)| {
             let rank = match file.standing.age {
                 Age::Number(number) => number,
@@ -173,12 +173,13 @@ impl Reader<'_> {
                 continue;
             }
             let of_table = table.rewind()?;
-            swept.add(table.reading.with_ages(&of_table)?);
+            deleted.extend(table.reading.with_ages(&of_table));
             deletes.extend(of_table);
             // Parked until its turn: there may be more tables than files can be open.
             table.park();
             sources.push(Box::new(table));
         }
+        let swept = Swept::new(order, &deleted);
         for (ranks, file) in logs {
             self.read_log((&file, ranks), (order, &swept), name, &mut sorter, &mut deletes)?;
         }
@@ -417,22 +418,17 @@ impl TableReading {
         newest.flat_map(in_parts).collect()
     }
 
-    /// Its range deletes with the age of the table there. None without a lineage, or if entries are lost: one that is
-    /// newer than a range delete may be left in a log only.
-    fn with_ages(&self, deletes: &[RangeDelete]) -> Result<Vec<(u64, RangeDelete)>> {
+    /// Its range deletes, each with the age of the table there. None without a lineage, or if entries are lost: one that
+    /// is newer than a range delete may be left in a log only.
+    fn with_ages(&self, deletes: &[RangeDelete]) -> Vec<(Bounds, u64)> {
         let has_lineage = matches!(self.file.standing.age, Age::Lineage(_));
-        if !has_lineage || deletes.is_empty() || !self.is_whole()? {
-            return Ok(Vec::new());
+        if !has_lineage || deletes.is_empty() || !holes_of(&*self.vfs, &self.file, &self.order).is_empty() {
+            return Vec::new();
         }
-        Ok(deletes.iter().map(|delete| (self.ranks.rank_of(delete.newness), delete.clone())).collect())
-    }
-
-    fn is_whole(&self) -> Result<bool> {
-        let AreaFile { path, header, .. } = &self.file;
-        let opened = self.vfs.open(path, OpenMode::Read).map_err(|e| Error::io(Attempt::Open, path, e))?;
-        let mut walk = TableSalvage::new(opened, path.clone(), *header, self.order.clone())?;
-        while walk.advance() {}
-        Ok(walk.take_losses().is_empty())
+        let within =
+            |delete: &RangeDelete| intersect_bounds(&self.order, &delete.bounds, &delete.span.bounds());
+        let with_age = |delete: &RangeDelete| (within(delete), self.ranks.rank_of(delete.newness));
+        deletes.iter().map(with_age).filter(|(bounds, _)| !is_empty_range(&self.order, bounds)).collect()
     }
 
     /// The newness of an entry. A table of a certain age has everything of the log of that number, and

@@ -34,7 +34,7 @@ pub(super) struct RangeDelete {
 }
 
 impl RangeDelete {
-    pub(super) fn begins_by(&self, order: &KeyOrder, key: &[u8]) -> bool {
+    fn begins_by(&self, order: &KeyOrder, key: &[u8]) -> bool {
         let by_bounds = match &self.bounds.start {
             Bound::Unbounded => true,
             Bound::Included(start) => order.compare(start, key) != Ordering::Greater,
@@ -44,7 +44,7 @@ impl RangeDelete {
         by_bounds && by_span.is_none_or(|start| order.compare(start, key) != Ordering::Greater)
     }
 
-    pub(super) fn ends_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
+    fn ends_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
         let by_bounds = match &self.bounds.end {
             Bound::Unbounded => false,
             Bound::Included(end) => order.compare(end, key) == Ordering::Less,

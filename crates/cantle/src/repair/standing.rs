@@ -14,7 +14,7 @@ use crate::table::{Lineage, Part, TableSalvage, read_lineage};
 use crate::types::error::{Attempt, Error, Result};
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
-use crate::vfs::OpenMode;
+use crate::vfs::{OpenMode, Vfs};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,7 +134,7 @@ pub(super) fn set_standing(
     let replacing: BTreeSet<usize> = found.iter().map(|replacement| replacement.by).collect();
     let mut holes: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
     for by in replacing {
-        holes.insert(by, holes_of(origin, &files[by], order));
+        holes.insert(by, holes_of(origin.vfs, &files[by], order));
     }
     let mut replaced: Vec<Vec<Span>> = files.iter().map(|_| Vec::new()).collect();
     let mut kept: Vec<Replacement> = Vec::new();
@@ -268,9 +268,9 @@ fn replacements(order: &KeyOrder, files: &[AreaFile], ages: &[Age], claims: &[Cl
 }
 
 /// The spans of keys of which a table has lost something.
-fn holes_of(origin: &Origin<'_>, file: &AreaFile, order: &KeyOrder) -> Vec<Span> {
+pub(super) fn holes_of(vfs: &dyn Vfs, file: &AreaFile, order: &KeyOrder) -> Vec<Span> {
     let everything = || vec![Span::default()];
-    let Ok(opened) = origin.vfs.open(&file.path, OpenMode::Read) else { return everything() };
+    let Ok(opened) = vfs.open(&file.path, OpenMode::Read) else { return everything() };
     let walk = TableSalvage::new(opened, file.path.clone(), file.header, order.clone());
     let Ok(mut walk) = walk else { return everything() };
     let mut holes: Vec<Span> = Vec::new();

@@ -128,6 +128,11 @@ impl Lineage {
         self.steps.iter().zip(ends).map(part).collect()
     }
 
+    /// True if it replaces any file.
+    pub(crate) fn replaces(&self) -> bool {
+        self.steps.iter().any(|step| step.replaced > 0)
+    }
+
     /// The age of a key of the table.
     pub(crate) fn age_of(&self, order: &KeyOrder, key: &[u8]) -> u64 {
         let begins = |step: &Step| step.start.as_ref().is_none_or(|start| order.compare(start, key).is_le());
