@@ -1,5 +1,5 @@
-//! The region map of a layout with levels as a drawing for a terminal: a heading for each level, and
-//! below it the level's regions in key order, with their sizes, their tables and what reads have cost
+//! The region map of a layout with levels as a drawing for a terminal: a heading for each level, or for each tree of a
+//! stage, and below it its regions in key order, with their sizes, their tables and what reads have cost
 //! them.
 //!
 //! The drawing is as long as its canvas permits, however many regions there are: levels with few
@@ -24,7 +24,8 @@ struct Line {
 /// Draws `regions`, which are in the order of levels and keys. `show` prints the key that a region
 /// starts with.
 pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) -> String) -> String {
-    let levels: Vec<&[RegionInfo]> = regions.chunk_by(|a, b| a.level == b.level).collect();
+    let levels: Vec<&[RegionInfo]> =
+        regions.chunk_by(|a, b| (a.level, a.tree) == (b.level, b.tree)).collect();
     let counts: Vec<usize> =
         levels.iter().map(|level| if is_logs(level) { 0 } else { level.len() }).collect();
     let lines = divide(&counts, canvas.lines_max.saturating_sub(levels.len()));
@@ -69,12 +70,13 @@ pub(crate) fn draw(regions: &[RegionInfo], canvas: Canvas, show: impl Fn(&[u8]) 
         }
     }
     let sum = |of: fn(&RegionInfo) -> u64| regions.iter().map(of).sum::<u64>();
-    let numbered = levels.iter().filter(|level| !is_logs(level));
+    let numbered = levels.iter().filter(|level| !is_logs(level)).count() as u64;
+    let has_trees = regions.iter().any(|region| region.tree > 0);
     let _ = writeln!(
         text,
         "{} in {}: {} in {}, {} in {}{}; {} of it garbage{}",
         counted(counts.iter().sum::<usize>() as u64, canvas.noun.trim_end_matches('s'), canvas.noun),
-        counted(numbered.count() as u64, "level", "levels"),
+        if has_trees { counted(numbered, "tree", "trees") } else { counted(numbered, "level", "levels") },
         human_bytes(sum(|region| region.table_bytes)),
         counted(sum(|region| region.tables.into()), "table", "tables"),
         human_bytes(sum(|region| region.log_bytes)),
@@ -134,7 +136,7 @@ fn group(level: &[RegionInfo], lines: usize, show: &impl Fn(&[u8]) -> String) ->
 /// The sums of a level.
 fn heading(level: &[RegionInfo], noun: &str) -> String {
     let sum = |of: fn(&RegionInfo) -> u64| level.iter().map(of).sum::<u64>();
-    let number = level.first().map_or(0, |region| region.level);
+    let (number, tree) = level.first().map_or((0, 0), |region| (region.level, region.tree));
     if is_logs(level) {
         let logs = counted(sum(|region| region.segments.into()), "log", "logs");
         let bytes = human_bytes(sum(|region| region.log_bytes + region.table_bytes));
@@ -142,6 +144,16 @@ fn heading(level: &[RegionInfo], noun: &str) -> String {
             0 => format!("level {number}: {logs}, {bytes}"),
             tables => format!("level {number}: {logs}, {}, {bytes}", counted(tables, "table", "tables")),
         };
+    }
+    if tree > 0 {
+        return format!(
+            "stage {number}, tree {tree}{}: {}, {}; {}, read debt {}",
+            if level.iter().any(|region| region.grows) { ", which grows" } else { "" },
+            counted(level.len() as u64, noun.trim_end_matches('s'), noun),
+            counted(sum(|region| region.tables.into()), "sub-tree", "sub-trees"),
+            human_bytes(sum(|region| region.table_bytes)),
+            human_count(sum(|region| region.read_debt)),
+        );
     }
     let empty = level.iter().filter(|region| region.tables == 0).count() as u64;
     let most = level.iter().map(|region| region.tables).max().unwrap_or(0);
@@ -213,6 +225,26 @@ mod tests {
         for line in [0, 3, 5, 6, 7] {
             assert_eq!(lines[line].chars().count(), 90, "{}", lines[line]);
         }
+    }
+
+    #[test]
+    fn the_trees_of_a_stage_are_drawn_apart_and_one_that_grows_is_marked() {
+        let of_tree = |level: u32, tree: u64, region: RegionInfo| {
+            let mut region = region;
+            (region.level, region.tree, region.grows) = (level, tree, tree == 6);
+            region
+        };
+        let sections = [
+            of_tree(1, 5, region(1, "", 9, 9_000_000, 0)),
+            of_tree(1, 4, region(1, "", 8, 8_000_000, 0)),
+            of_tree(2, 6, region(2, "", 3, 3_000_000, 12)),
+            of_tree(2, 6, region(2, "k", 4, 4_000_000, 0)),
+        ];
+        let lines = drawn(&sections, Canvas { noun: "sections", ..CANVAS });
+        assert_eq!(lines[1], "stage 1, tree 5: 1 section, 9 sub-trees; 9.0 MB, read debt 0");
+        assert_eq!(lines[3], "stage 1, tree 4: 1 section, 8 sub-trees; 8.0 MB, read debt 0");
+        assert_eq!(lines[5], "stage 2, tree 6, which grows: 2 sections, 7 sub-trees; 7.0 MB, read debt 12");
+        assert!(lines[8].starts_with("4 sections in 3 trees: 24.0 MB in 24 tables"), "{}", lines[8]);
     }
 
     #[test]

@@ -50,12 +50,15 @@ pub(crate) fn page(
     // Chunks have no limits, and keep the page small without a column of zeros.
     let has_limits = regions.iter().any(|region| region.tables_max > 0);
     let limits = if has_limits { column(|region| region.tables_max.into()) } else { Vec::new() };
+    let has_trees = regions.iter().any(|region| region.tree > 0);
+    let trees = if has_trees { column(|region| region.tree) } else { Vec::new() };
     let data = json!({
         "count": regions.len(),
         "noun": layout.regions(),
         "shared": shared,
         "rest": rest,
         "level": column(|region| region.level.into()),
+        "tree": trees,
         "table": kibs(|region| region.table_bytes),
         "log": kibs(|region| region.log_bytes),
         "garbage": kibs(|region| region.garbage_bytes),

@@ -27,7 +27,7 @@ pub(crate) struct Tuning {
     #[arg(long, default_value = "none", value_parser = parse_compression)]
     pub(crate) compression: Compression,
 
-    /// Layout of a new keyspace: chunk or flsm, or with options of its own, as
+    /// Layout of a new keyspace: chunk, flsm or forest, or with options of its own, as
     /// chunk:munks=false,chunk_bytes=1MiB [default: that of the keyspace, chunk for a new one]
     #[arg(long, value_name = "LAYOUT", value_parser = parse_layout)]
     pub(crate) layout: Option<String>,

@@ -306,6 +306,8 @@ fn ranges_for_machines_begin_with_keys_as_text_and_in_hexadecimal() {
                 "start",
                 "start_hex",
                 "level",
+                "tree",
+                "grows",
                 "table_bytes",
                 "log_bytes",
                 "referred_bytes",

@@ -9,6 +9,7 @@ use crate::types::error::{Error, Result};
 static FACTORIES: &[&dyn LayoutFactory] = &[
     &crate::chunk::factory::Chunk,
     &crate::flsm::factory::Flsm,
+    &crate::forest::factory::Forest,
     #[cfg(feature = "labs")]
     &crate::tiny::factory::Tiny,
 ];

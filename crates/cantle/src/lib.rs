@@ -132,6 +132,7 @@ mod fetch;
 mod files;
 mod filter;
 mod flsm;
+mod forest;
 mod format;
 mod journal;
 pub mod key;
@@ -170,7 +171,7 @@ pub use db::{Cursor, Db, Keyspace, METADATA_BYTES_MAX, Range, Snapshot, Stats, T
 pub use db::{KeyspaceOptions, Options, Resources, WriteOptions};
 pub use format::limits::{BATCH_BYTES_MAX, BATCH_OP_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use layout::kind::LayoutKind;
-pub use layout::options::{ChunkOptions, FlsmOptions, LayoutOptions};
+pub use layout::options::{ChunkOptions, FlsmOptions, ForestOptions, LayoutOptions};
 pub use layout::stats::Report;
 pub use typed::TypedKeyspace;
 pub use types::error::{Attempt, Error, Result};

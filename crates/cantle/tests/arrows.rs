@@ -28,7 +28,7 @@ const FLOORS: &[&[&str]] = &[
     &["substrate"],
     &["layout"],
     &["lsm"],
-    &["chunk", "flsm", "tiny"],
+    &["chunk", "flsm", "forest", "tiny"],
     &["layouts"],
     &["db"],
     &["repair", "stats", "typed"],

@@ -28,7 +28,7 @@ Durability = Union[Literal["buffered"], Literal["process"], Literal["sync"]]
 
 #: Layout of a keyspace: a name, or a name with options of the layout, as in
 #: "chunk:munks=false,chunk_bytes=1MiB" or "flsm:guard_bytes=8MiB".
-Layout = Union[Literal["chunk"], Literal["flsm"], str]
+Layout = Union[Literal["chunk"], Literal["flsm"], Literal["forest"], str]
 
 #: Path of a file or directory: str, bytes, or an object whose __fspath__ returns either.
 PathLike = Union[str, bytes, _os.PathLike[str], _os.PathLike[bytes]]

@@ -92,7 +92,7 @@ fn showing_progress<T: Send>(keyspace: &Keyspace, compact: impl FnOnce() -> T + 
 /// The bytes written since the compaction began, and the merges that run.
 fn figures(begun: &KeyspaceStats, now: &KeyspaceStats) -> String {
     let written = now.table_bytes_written.saturating_sub(begun.table_bytes_written);
-    let merges = now.flsm().map_or(&[][..], |flsm| &flsm.running_merges[..]);
+    let merges = now.lsm().map_or(&[][..], |lsm| lsm.running_merges);
     let mut text = format!("{} written", human_bytes(written));
     for merge in merges {
         text += "; ";

@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Draw the key ranges of a keyspace (its chunks or guards) in key order: their tables, logs and
+/// Draw the key ranges of a keyspace (its chunks, guards or trees) in key order: their tables, logs and
 /// heat, and which are in memory
 ///
 /// Guards are drawn level by level, with their sizes, their tables, which a read has to search, the
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// cost of reads since the guard was last merged, in entries that they passed over.
 ///
 /// --json prints an array with one object for each range: start (its smallest possible key as the map prints it; empty
-/// in the first range), start_hex (the same key, whole, in hexadecimal), level, table_bytes, log_bytes, referred_bytes (long
+/// in the first range), start_hex (the same key, whole, in hexadecimal), level, tree, grows (of the layout forest), table_bytes, log_bytes, referred_bytes (long
 /// values in logs that its tables refer to), garbage_bytes, tables, tables_max, dropped_ranges, segments,
 /// resident_bytes, heat, read_debt. Level 0 of guards is one object for all logs. A dropped range is a part of a table that a range delete covers: it is garbage, and nobody reads it.
 #[derive(Debug, Args)]

@@ -189,7 +189,7 @@ fn summary(path: &str, stats: &Stats, last: Option<(&Stats, Duration)>) -> Strin
             human_bytes(keyspace.live_bytes),
             human_bytes(keyspace.file_bytes().saturating_sub(keyspace.live_bytes)),
         );
-        let merges = keyspace.flsm().map_or(&[][..], |flsm| &flsm.running_merges[..]);
+        let merges = keyspace.lsm().map_or(&[][..], |lsm| lsm.running_merges);
         for merge in merges {
             let _ = writeln!(text, "  {}", merging::line(merge));
         }

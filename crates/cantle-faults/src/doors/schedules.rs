@@ -77,7 +77,7 @@ fn a_file_that_comes_during_a_checkpoint_is_named_with_it(visit: &Visit) {
         assert!(stall.wait(1, LIMIT), "a checkpoint did not sync the directory after the logs");
         let compacted = scope.spawn(|| other.compact_range(..));
         let merged = |keyspace: &KeyspaceStats| {
-            keyspace.of_chunk().rebalances + keyspace.flsm().map_or(0, |flsm| flsm.merges)
+            keyspace.of_chunk().rebalances + keyspace.lsm().map_or(0, |lsm| lsm.merges)
         };
         until("a rebalance beside a checkpoint", || {
             db.stats().keyspaces.iter().any(|keyspace| merged(keyspace) > 0)

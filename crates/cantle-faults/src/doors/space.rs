@@ -20,8 +20,8 @@ use crate::rng::Rng;
 use crate::visit::Visit;
 use cantle::vfs::MemVfs;
 use cantle::{
-    ChunkOptions, Compression, Db, Durability, FlsmOptions, KeyspaceOptions, LayoutKind, LayoutOptions,
-    Options,
+    ChunkOptions, Compression, Db, Durability, FlsmOptions, ForestOptions, KeyspaceOptions, LayoutKind,
+    LayoutOptions, Options,
 };
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -229,6 +229,9 @@ fn full(layout: LayoutKind, seed: u64, durability: Durability, by_range: bool) {
     disk.set_capacity_bytes(Some(32 << 20));
     let layout = match layout {
         LayoutKind::Flsm => FlsmOptions::new().generation_bytes(256 << 10).guard_bytes(1 << 20).into(),
+        LayoutKind::Forest => {
+            ForestOptions::new().generation_bytes(256 << 10).sub_tree_bytes(256 << 10).into()
+        }
         LayoutKind::Chunk => ChunkOptions::new().chunk_bytes(256 << 10).into(),
         layout => LayoutOptions::from(layout),
     };

@@ -78,6 +78,8 @@ impl Layout for Chunks {
             RegionInfo {
                 start: chunk.span.start.as_ref().map(|key| key.to_vec()).unwrap_or_default(),
                 level: 0,
+                tree: 0,
+                grows: false,
                 table_bytes: sizes.table_bytes,
                 log_bytes: sizes.log_bytes + funk.logs().map(|segment| segment.unread_bytes()).sum::<u64>(),
                 referred_bytes: 0,

@@ -24,7 +24,7 @@ fn table(file: u64, bytes: u64, user_bytes: u64, entries: u64) -> FileRecord {
 }
 
 fn group(id: u64, level: u32, start: Option<&'static str>, files: Vec<FileRecord>) -> GroupRecord {
-    GroupRecord { id, level, start: start.map(Into::into), files }
+    GroupRecord { id, level, start: start.map(Into::into), files, ..GroupRecord::default() }
 }
 
 #[test]

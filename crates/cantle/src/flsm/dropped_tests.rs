@@ -361,7 +361,7 @@ fn guard_with(ends: &[(&'static str, &'static str)]) -> GroupRecord {
         dropped_ranges: DroppedRanges::new(ends.iter().map(range).collect()),
         ..FileRecord::log(999, 1)
     };
-    GroupRecord { id: 1, level: 1, start: None, files: vec![file] }
+    GroupRecord { id: 1, level: 1, files: vec![file], ..GroupRecord::default() }
 }
 
 #[test]

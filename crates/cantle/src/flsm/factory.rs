@@ -8,7 +8,7 @@ use crate::layout::kind::LayoutKind;
 use crate::layout::options::{FlsmOptions, Settings};
 use crate::layout::stats::{FlsmStats, KeyspaceStats, LayoutStats};
 use crate::lsm::hashed::HashedGuards;
-use crate::lsm::keyspace::{Counters, Limits, Lsm};
+use crate::lsm::keyspace::{Counters, Limits, Lsm, generation_bytes};
 use crate::lsm::layout::Named;
 use crate::lsm::maintain::GENERATIONS;
 use crate::lsm::shape::{Rules, Shape};
@@ -21,10 +21,6 @@ use crate::types::error::Result;
 
 pub struct Flsm;
 
-/// Part of the memory budget for the logs that are not indexed on disk, as a divisor; and number of
-/// generations that share it.
-const WRITE_FRACTION: u64 = 4;
-const WRITE_GENERATIONS: u64 = 6;
 /// Bytes on disk per live byte if no bound was set.
 const USUAL_BOUND: f64 = 1.5;
 /// Minimum length in bytes of a table that serves one guard only: many short files cost more handles,
@@ -35,9 +31,6 @@ const FRAGMENT_FRACTION: u64 = 16;
 /// their records are short beside the data. It is a smaller part of guards that are short themselves.
 const DROPPED_RANGE_BYTES: u64 = 1 << 20;
 const DROPPED_RANGE_FRACTION: u64 = 16;
-const GENERATION_BYTES_MIN: u64 = 1 << 20;
-/// Two generations are the most that an opening after a kill may have to load: 32 MiB.
-const GENERATION_BYTES_MAX: u64 = 16 << 20;
 
 impl LayoutFactory for Flsm {
     fn kind(&self) -> LayoutKind {
@@ -50,7 +43,7 @@ impl LayoutFactory for Flsm {
 
     /// One level, with a guard for all keys.
     fn first_edits(&self) -> Vec<Vec<u8>> {
-        let sentinel = GroupRecord { id: 1, level: 1, start: None, files: Vec::new() };
+        let sentinel = GroupRecord { id: 1, level: 1, ..GroupRecord::default() };
         vec![Edit::Merge { logs: Vec::new(), removed: Vec::new(), added: vec![sentinel] }.encode()]
     }
 
@@ -66,9 +59,7 @@ impl LayoutFactory for Flsm {
 impl Named for Levels {
     fn limits(settings: &Settings, budget_bytes: u64) -> Limits {
         let own: FlsmOptions = settings.layout.of_flsm().unwrap_or_default();
-        let share = budget_bytes / WRITE_FRACTION / WRITE_GENERATIONS;
-        let by_budget = share.clamp(GENERATION_BYTES_MIN, GENERATION_BYTES_MAX);
-        let generation_bytes = own.generation_bytes.unwrap_or(by_budget);
+        let generation_bytes = own.generation_bytes.unwrap_or_else(|| generation_bytes(budget_bytes));
         let rules = Rules {
             table_bytes: own.guard_bytes,
             fragment_bytes: FRAGMENT_BYTES.min(own.guard_bytes / FRAGMENT_FRACTION),
@@ -77,6 +68,7 @@ impl Named for Levels {
             log_is_level_0: own.log_is_level_0,
             is_tuned: own.max_sstables_per_guard.is_none(),
             level0_bytes: GENERATIONS * generation_bytes,
+            cleaned: 0,
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
             seek_compaction: own.seek_compaction,
             level_percent: own.level_percent,

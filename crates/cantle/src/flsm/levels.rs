@@ -10,12 +10,11 @@ use super::tally::Tally;
 use crate::lsm::hashed::Chosen;
 use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{Change, Rules, Stretch, depth};
+use crate::lsm::sizes::{entries_of, freeable_bytes, gain_bytes, held_bytes, stale_bytes};
 use crate::lsm::state::{GroupRecord, State};
 use crate::run::record::FileRecord;
-use crate::run::retain::Bottom;
-use crate::run::run::{Run, Source};
+use crate::run::run::Run;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::types::order::KeyOrder;
 use crate::types::span::Span;
 use bytes::Bytes;
@@ -76,30 +75,6 @@ pub fn guards_within<'a>(order: &KeyOrder, level: &'a [Arc<Guard>], span: &Span)
     level.get(from..to).unwrap_or_default()
 }
 
-/// Number of entries of a run, unless it is dropped. Those of a shared file count by its share.
-pub fn entries_of(run: &Run) -> u64 {
-    match &run.source {
-        _ if run.dropped.is_some() => 0,
-        Source::Table(table) => kept_share_of(run, table.entries),
-        Source::Log(log) => kept_share_of(run, log.puts.load(Relaxed)),
-    }
-}
-
-/// The run's share of a total of its file, without that of dropped ranges.
-fn kept_share_of(run: &Run, total: u64) -> u64 {
-    (share_of(run, total) as f64 * run.kept_part()) as u64
-}
-
-/// The run's share of a total of its file.
-fn share_of(run: &Run, total: u64) -> u64 {
-    let Some(share_bytes) = run.share_bytes else { return total };
-    let file_bytes = match &run.source {
-        Source::Table(table) => table.file.bytes(),
-        Source::Log(log) => log.len(),
-    };
-    (total as f64 * (share_bytes as f64 / file_bytes.max(1) as f64).min(1.0)) as u64
-}
-
 impl Guard {
     pub fn new(id: u64, level: u32, span: Span, runs: Vec<Run>) -> Self {
         Self { id, level, span, runs, tally: Tally::default(), division: None }
@@ -132,6 +107,7 @@ impl Guard {
             level: self.level,
             start: self.span.start.clone(),
             files: self.runs.iter().map(|run| FileRecord::of(run, &self.span)).collect(),
+            ..GroupRecord::default()
         }
     }
 
@@ -143,54 +119,23 @@ impl Guard {
         depth(order, &self.runs)
     }
 
-    /// Bytes of shared files that no guard uses any more: the guard's portion, which it keeps on the disk.
-    pub fn unclaimed_bytes(&self) -> u64 {
-        self.runs.iter().map(Run::unclaimed_bytes).sum()
-    }
-
     /// Bytes of its files, of the values in logs that they refer to, and of what nobody claims any more of both.
     pub fn held_bytes(&self) -> u64 {
-        self.runs.iter().map(Run::whole_bytes).sum::<u64>() + self.unclaimed_bytes()
+        held_bytes(&self.runs)
     }
 
-    /// Bytes of garbage of the guard, and of garbage in older runs of other guards that its entries hide: each
-    /// entry counts where the next newer one of its key is.
     pub fn freeable_bytes(&self, oldest_snapshot: u64) -> u64 {
-        self.stale_bytes(oldest_snapshot) + self.unclaimed_bytes()
+        freeable_bytes(&self.runs, oldest_snapshot)
     }
 
-    /// The part of this garbage that a merge of the guard makes away with, or brings nearer to the last level: it
-    /// copies the values of sparse logs.
     pub fn gain_bytes(&self, rules: &Rules) -> u64 {
-        let sparse = rules.sparse_part();
-        let unclaimed: u64 = self.runs.iter().map(|run| run.freeable_unclaimed_bytes(sparse)).sum();
-        self.stale_bytes(rules.oldest_snapshot) + unclaimed
+        gain_bytes(&self.runs, rules)
     }
 
     /// Bytes of replaced values, and of dropped ranges, that a merge of the guard would free.
     pub fn stale_bytes(&self, oldest_snapshot: u64) -> u64 {
-        let stale = |run: &Run| replaced_bytes(run, oldest_snapshot) + run.dropped_bytes(oldest_snapshot);
-        self.runs.iter().map(stale).sum()
+        stale_bytes(&self.runs, oldest_snapshot)
     }
-}
-
-/// Bytes of replaced values that a merge of the run with all that is older would free, those in logs too.
-fn replaced_bytes(run: &Run, oldest_snapshot: u64) -> u64 {
-    match &run.source {
-        Source::Table(table) if table.pinned_below <= oldest_snapshot => {
-            kept_share_of(run, table.stale_bytes)
-        }
-        _ => 0,
-    }
-}
-
-/// Bytes that a merge writes for a run, without values that it copies.
-pub(super) fn written_of(run: &Run, bottom: Bottom, oldest_snapshot: u64) -> u64 {
-    let replaced = match bottom {
-        Bottom::Reached => (replaced_bytes(run, oldest_snapshot) as f64 / run.whole_per_byte()) as u64,
-        Bottom::Deeper => 0,
-    };
-    run.bytes().saturating_sub(run.dropped_inline_bytes(oldest_snapshot)).saturating_sub(replaced)
 }
 
 impl Levels {

@@ -43,7 +43,7 @@ mod ordered_tests;
 mod parallel_tests;
 mod pick;
 #[cfg(test)]
-mod pick_tests;
+pub mod pick_tests;
 #[cfg(test)]
 mod repair_tests;
 #[cfg(test)]

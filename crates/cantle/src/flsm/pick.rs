@@ -7,9 +7,11 @@
 //! guards has about `FAN_OUT` guards below it. PebblesDB §3.2 chooses guards by the hash of keys, and
 //! leaves this to future work.
 
-use super::levels::{Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within, written_of};
+use super::levels::{Guard, Level, Levels, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
-use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Rules, Shape, depth, group_bit, rewrite_cost};
+use crate::lsm::marked;
+use crate::lsm::shape::{Cuts, Job, Logs, Move, Piece, Place, Rules, Shape, depth, group_bit, rewrite_cost};
+use crate::lsm::sizes::{entries_of, written_of};
 use crate::run::retain::Bottom;
 use crate::run::run::Run;
 use crate::sync::Arc;
@@ -185,6 +187,7 @@ impl Guard {
             taken: vec![(self.id, self.runs.len() - count..self.runs.len())],
             bottom: if is_whole { Bottom::Reached } else { Bottom::Deeper },
             cuts: Cuts::Near(if is_divided { even(bytes, rules.table_bytes) } else { WHOLE }),
+            place: Place::level(self.level),
             groups: vec![self.id],
         }
     }
@@ -288,8 +291,8 @@ impl Levels {
                 None => within(guard, guard.runs.len()),
             }
         };
-        self.pick_purge(order, rules, busy)
-            .or_else(|| self.pick_empty(rules, busy))
+        marked::purge(self, order, rules, busy)
+            .or_else(|| marked::forget(self, rules, busy))
             .or_else(|| self.pick_bare(rules, busy))
             // Others have no room.
             .or_else(|| rules.disk_room.and_then(|_| self.free_space(order, rules, busy)))
@@ -554,6 +557,7 @@ impl Levels {
             } else {
                 Cuts::At(starts(below.get(1..).unwrap_or_default()))
             },
+            place: Place::level(if in_place { guard.level } else { guard.level + 1 }),
             groups: if in_place { vec![guard.id] } else { below.iter().map(|child| child.id).collect() },
         })
     }
@@ -589,6 +593,7 @@ impl Levels {
                 taken: std::mem::take(&mut taken),
                 bottom: Bottom::Reached,
                 cuts: Cuts::Near(if is_divided(bytes) { even(bytes, rules.table_bytes) } else { WHOLE }),
+                place: Place::level(guard.level),
                 groups: vec![guard.id],
             }
         };
@@ -620,6 +625,7 @@ impl Levels {
                     taken: Vec::new(),
                     bottom,
                     cuts: Cuts::At(Vec::new()),
+                    place: Place::level(1),
                     groups: vec![guard.id],
                 }),
             }

@@ -27,6 +27,7 @@ pub const RULES: Rules = Rules {
     runs_max: 3,
     is_tuned: false,
     level0_bytes: 20,
+    cleaned: 0,
     space_amplification: 1.5,
     seek_compaction: None,
     log_is_level_0: true,
@@ -135,6 +136,7 @@ pub fn told(job: Option<Job>) -> String {
                 writeln!(text, "purge {group} below {oldest_snapshot}")
             }
             Move::Forget { group, settled } => writeln!(text, "forget {group} below {settled}"),
+            Move::Grow { .. } | Move::Hand { .. } => panic!("a level has one tree"),
         }
         .unwrap();
     }

@@ -1,12 +1,13 @@
 //! The levels as a shape of the engine: reading them, and the shape after a job.
 
-use super::levels::{Changing, Guard, Level, Levels, entries_of, guard_at, guard_before, guards_within};
+use super::levels::{Changing, Guard, Level, Levels, guard_at, guard_before, guards_within};
 use crate::lsm::busy::Busy;
 use crate::lsm::middle::{Division, Half};
 use crate::lsm::shape::{
     Apart, Change, Cuts, Group, Job, Logs, Move, Outcome, Piece, Placed, RUN_COST, Rules, Shape, Space,
     Stretch, rewrite_cost,
 };
+use crate::lsm::sizes::entries_of;
 use crate::lsm::state::GroupRecord;
 use crate::run::record::FileRecord;
 use crate::run::run::{Run, Source};
@@ -18,6 +19,8 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+/// Lengths of a table of the last level that a merge may write.
+const TABLES_MOST: u64 = 3;
 /// The part of a run that reaches into the one that is adopted next to it.
 const REACHING: f64 = 1.0 / 64.0;
 
@@ -47,6 +50,8 @@ impl Shape for Levels {
         self.guards().map(|guard| Group {
             id: guard.id,
             level: guard.level,
+            tree: 0,
+            grows: false,
             span: &guard.span,
             runs: &guard.runs,
             debt: guard.tally.debt(),
@@ -55,6 +60,23 @@ impl Shape for Levels {
 
     fn runs_max(&self, rules: &Rules) -> impl Iterator<Item = usize> {
         self.guards().map(|guard| guard.runs_max(rules))
+    }
+
+    fn runs_most(&self, order: &KeyOrder) -> usize {
+        let deeper = |most: usize, guard: &Arc<Guard>| match guard.runs.len() > most {
+            true => most.max(guard.depth(order)),
+            false => most,
+        };
+        self.guards().fold(0, deeper)
+    }
+
+    /// The output comes above all that is in its level already.
+    fn is_older(&self, group: &Group<'_>, piece: &Piece) -> bool {
+        group.level >= piece.place.level
+    }
+
+    fn least_merge_bytes(&self, rules: &Rules) -> u64 {
+        TABLES_MOST * rules.table_bytes
     }
 
     fn space(&self, rules: &Rules) -> Space {
@@ -321,6 +343,8 @@ impl Changing<'_> {
             Move::RemoveLevel => self.remove_level(),
             Move::Purge { group, oldest_snapshot } => self.purge(*group, *oldest_snapshot),
             Move::Forget { group, settled } => self.forget(*group, *settled),
+            // A level has one tree.
+            Move::Grow { .. } | Move::Hand { .. } => self.missed = self.missed.or(Some(0)),
         }
     }
 

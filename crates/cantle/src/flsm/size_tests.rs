@@ -147,8 +147,7 @@ fn a_merge_with_few_entries_for_each_of_many_guards_writes_one_file() {
     drop(db);
     let db = open_wide(&killed);
     assert_eq!((shared(&db), all(db.range(..)) == model), (users, true));
-    let unclaimed =
-        |db: &Db| lsm_of(db).view().shape.guards().map(|guard| guard.unclaimed_bytes()).sum::<u64>();
+    let unclaimed = |db: &Db| lsm_of(db).view().tables().map(Run::unclaimed_bytes).sum::<u64>();
     assert!(unclaimed(&db) < 200, "{}", unclaimed(&db));
     db.compact_range(..of_number(12_000)).unwrap();
     assert!(unclaimed(&db) > file_bytes / 4, "the parts that were merged: {} bytes", unclaimed(&db));

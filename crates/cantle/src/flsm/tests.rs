@@ -313,7 +313,7 @@ fn a_manifest_whose_guards_cannot_be_is_corruption() {
         id,
         level,
         start: start.map(|start| start.as_bytes().into()),
-        files: Vec::new(),
+        ..GroupRecord::default()
     };
     let outside = {
         let mut outside = guard(3, 1, Some("x"));

@@ -15,6 +15,9 @@ pub enum LayoutKind {
     /// merge appends tables to the guards of the next level without rewriting theirs. For small
     /// records that are written in random order and data much larger than memory.
     Flsm,
+    /// SifrDB, a split multi-stage forest: a stage has several trees, each of short sub-trees, and merges make one tree
+    /// of the next stage of them. For loads of small records, and for disks that have little room beside the data.
+    Forest,
     /// A sorted map rebuilt from logs. The labs test with it that layouts are exchangeable.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
@@ -26,6 +29,7 @@ impl LayoutKind {
     pub const ALL: &[Self] = &[
         Self::Chunk,
         Self::Flsm,
+        Self::Forest,
         #[cfg(feature = "labs")]
         Self::Tiny,
     ];
@@ -35,6 +39,7 @@ impl LayoutKind {
         match self {
             Self::Chunk => "chunk",
             Self::Flsm => "flsm",
+            Self::Forest => "forest",
             #[cfg(feature = "labs")]
             Self::Tiny => "tiny",
         }
@@ -45,6 +50,7 @@ impl LayoutKind {
         match self {
             Self::Chunk => "chunks",
             Self::Flsm => "guards",
+            Self::Forest => "sections",
             #[cfg(feature = "labs")]
             Self::Tiny => "ranges",
         }
@@ -61,7 +67,7 @@ impl LayoutKind {
                 loads_ranges: true,
                 shares_logs: false,
             },
-            Self::Flsm => Capabilities {
+            Self::Flsm | Self::Forest => Capabilities {
                 frees_space: true,
                 bounds_memory: true,
                 loads_ranges: false,
@@ -81,6 +87,7 @@ impl LayoutKind {
         match self {
             Self::Chunk => 1,
             Self::Flsm => 2,
+            Self::Forest => 3,
             #[cfg(feature = "labs")]
             Self::Tiny => 255,
         }

@@ -36,6 +36,7 @@
 
 pub mod factory;
 mod flsm_options;
+mod forest_options;
 pub mod kind;
 pub mod options;
 pub mod stats;

@@ -1,6 +1,7 @@
 //! Options of each layout: plain data that imports nothing of the layouts.
 
 pub use super::flsm_options::FlsmOptions;
+pub use super::forest_options::ForestOptions;
 use super::kind::LayoutKind;
 use crate::types::compression::Compression;
 use crate::types::error::{Error, Result};
@@ -24,6 +25,8 @@ pub enum LayoutOptions {
     Chunk(ChunkOptions),
     /// PebblesDB.
     Flsm(FlsmOptions),
+    /// SifrDB.
+    Forest(ForestOptions),
     /// The layout of the labs, without options.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
@@ -36,6 +39,7 @@ impl LayoutOptions {
         match self {
             Self::Chunk(_) => LayoutKind::Chunk,
             Self::Flsm(_) => LayoutKind::Flsm,
+            Self::Forest(_) => LayoutKind::Forest,
             #[cfg(feature = "labs")]
             Self::Tiny => LayoutKind::Tiny,
         }
@@ -46,6 +50,7 @@ impl LayoutOptions {
         match self {
             Self::Chunk(options) => options.check(),
             Self::Flsm(options) => options.check(),
+            Self::Forest(options) => options.check(),
             #[cfg(feature = "labs")]
             Self::Tiny => Ok(()),
         }
@@ -55,7 +60,7 @@ impl LayoutOptions {
     pub(crate) fn check_order(&self, order: &KeyOrder) -> Result<()> {
         match self {
             Self::Flsm(options) => options.check_order(order),
-            Self::Chunk(_) => Ok(()),
+            Self::Chunk(_) | Self::Forest(_) => Ok(()),
             #[cfg(feature = "labs")]
             Self::Tiny => Ok(()),
         }
@@ -68,6 +73,7 @@ impl LayoutOptions {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::as_published()),
             LayoutKind::Flsm => Self::Flsm(FlsmOptions::as_published()),
+            LayoutKind::Forest => Self::Forest(ForestOptions::as_published()),
             #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
         }
@@ -77,7 +83,7 @@ impl LayoutOptions {
     pub(crate) fn of_chunk(self) -> Option<ChunkOptions> {
         match self {
             Self::Chunk(options) => Some(options),
-            Self::Flsm(_) => None,
+            Self::Flsm(_) | Self::Forest(_) => None,
             #[cfg(feature = "labs")]
             Self::Tiny => None,
         }
@@ -87,7 +93,17 @@ impl LayoutOptions {
     pub(crate) fn of_flsm(&self) -> Option<FlsmOptions> {
         match self {
             Self::Flsm(options) => Some(options.clone()),
-            Self::Chunk(_) => None,
+            Self::Chunk(_) | Self::Forest(_) => None,
+            #[cfg(feature = "labs")]
+            Self::Tiny => None,
+        }
+    }
+
+    /// The options of `forest`, if that is the layout.
+    pub(crate) fn of_forest(&self) -> Option<ForestOptions> {
+        match self {
+            Self::Forest(options) => Some(options.clone()),
+            Self::Chunk(_) | Self::Flsm(_) => None,
             #[cfg(feature = "labs")]
             Self::Tiny => None,
         }
@@ -98,6 +114,7 @@ impl LayoutOptions {
         match &mut self {
             Self::Chunk(options) => options.set(name, value)?,
             Self::Flsm(options) => options.set(name, value)?,
+            Self::Forest(options) => options.set(name, value)?,
             #[cfg(feature = "labs")]
             Self::Tiny => return Err(unknown(LayoutKind::Tiny, name, &[])),
         }
@@ -116,6 +133,7 @@ impl From<LayoutKind> for LayoutOptions {
         match kind {
             LayoutKind::Chunk => Self::Chunk(ChunkOptions::default()),
             LayoutKind::Flsm => Self::Flsm(FlsmOptions::default()),
+            LayoutKind::Forest => Self::Forest(ForestOptions::default()),
             #[cfg(feature = "labs")]
             LayoutKind::Tiny => Self::Tiny,
         }
@@ -131,6 +149,12 @@ impl From<ChunkOptions> for LayoutOptions {
 impl From<FlsmOptions> for LayoutOptions {
     fn from(options: FlsmOptions) -> Self {
         Self::Flsm(options)
+    }
+}
+
+impl From<ForestOptions> for LayoutOptions {
+    fn from(options: ForestOptions) -> Self {
+        Self::Forest(options)
     }
 }
 

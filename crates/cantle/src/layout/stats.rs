@@ -50,7 +50,8 @@ pub struct KeyspaceStats {
     pub name: String,
     /// The keyspace's layout.
     pub layout: LayoutKind,
-    /// Number of key ranges that the layout manages: chunks of `chunk`, guards of all levels of `flsm`.
+    /// Number of key ranges that the layout manages: chunks of `chunk`, guards of all levels of `flsm`,
+    /// sections of all trees of `forest`.
     pub regions: u64,
     /// Bytes of sorted tables.
     pub table_bytes: u64,
@@ -118,7 +119,7 @@ impl KeyspaceStats {
     pub fn chunk(&self) -> Option<&ChunkStats> {
         match &self.of_layout {
             LayoutStats::Chunk(stats) => Some(stats),
-            LayoutStats::Flsm(_) => None,
+            LayoutStats::Flsm(_) | LayoutStats::Forest(_) => None,
             #[cfg(feature = "labs")]
             LayoutStats::Tiny => None,
         }
@@ -128,6 +129,51 @@ impl KeyspaceStats {
     pub fn flsm(&self) -> Option<&FlsmStats> {
         match &self.of_layout {
             LayoutStats::Flsm(stats) => Some(stats),
+            LayoutStats::Chunk(_) | LayoutStats::Forest(_) => None,
+            #[cfg(feature = "labs")]
+            LayoutStats::Tiny => None,
+        }
+    }
+
+    /// Statistics of the layout `forest`, if it is the keyspace's layout.
+    pub fn forest(&self) -> Option<&ForestStats> {
+        match &self.of_layout {
+            LayoutStats::Forest(stats) => Some(stats),
+            LayoutStats::Chunk(_) | LayoutStats::Flsm(_) => None,
+            #[cfg(feature = "labs")]
+            LayoutStats::Tiny => None,
+        }
+    }
+
+    /// Statistics that layouts with merges have in common, if the keyspace is in one of them.
+    pub fn lsm(&self) -> Option<LsmStats<'_>> {
+        match &self.of_layout {
+            LayoutStats::Flsm(stats) => Some(LsmStats {
+                levels: stats.levels,
+                level0_logs: stats.level0_logs,
+                level0_tables: stats.level0_tables,
+                generations_sealed: stats.generations_sealed,
+                generations_flushed: stats.generations_flushed,
+                merges: stats.merges,
+                merged_bytes: stats.merged_bytes,
+                seeks: stats.seeks,
+                seek_runs: stats.seek_runs,
+                running_merges: &stats.running_merges,
+                by_level: &stats.by_level,
+            }),
+            LayoutStats::Forest(stats) => Some(LsmStats {
+                levels: stats.stages,
+                level0_logs: stats.level0_logs,
+                level0_tables: stats.level0_tables,
+                generations_sealed: stats.generations_sealed,
+                generations_flushed: stats.generations_flushed,
+                merges: stats.merges,
+                merged_bytes: stats.merged_bytes,
+                seeks: stats.seeks,
+                seek_runs: stats.seek_runs,
+                running_merges: &stats.running_merges,
+                by_level: &stats.by_level,
+            }),
             LayoutStats::Chunk(_) => None,
             #[cfg(feature = "labs")]
             LayoutStats::Tiny => None,
@@ -149,6 +195,8 @@ pub enum LayoutStats {
     Chunk(ChunkStats),
     /// PebblesDB.
     Flsm(FlsmStats),
+    /// SifrDB.
+    Forest(ForestStats),
     /// The labs' layout has no statistics of its own.
     #[cfg(feature = "labs")]
     #[doc(hidden)]
@@ -282,7 +330,101 @@ pub struct FlsmStats {
     pub by_level: Vec<LevelStats>,
 }
 
-/// The progress of one merge of the layout `flsm`.
+/// Counters and sizes of a keyspace in the layout `forest`. Counters begin at 0 when the store is opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ForestStats {
+    /// Bytes of logs that are not indexed on disk yet.
+    pub generation_bytes: u64,
+    /// Number of generations whose index was written to disk, or that were flushed to a table, since opening.
+    pub generations_sealed: u64,
+    /// Number of those that were flushed to a table: their pairs are tiny, or the option `log_is_level_0` is
+    /// off.
+    pub generations_flushed: u64,
+    /// Bytes of the tables that flushes wrote into level 0, since opening.
+    pub flushed_bytes: u64,
+    /// Number of logs in level 0. A get may have to search each of them.
+    pub level0_logs: u64,
+    /// Number of tables in level 0. A get may have to search each of them, too.
+    pub level0_tables: u64,
+    /// Number of the last stage that has a tree (SifrDB §2).
+    pub stages: u64,
+    /// Number of trees. A get searches one sub-tree of each at most (SifrDB §4.1).
+    pub trees: u64,
+    /// Number of trees of the stage that has most.
+    pub trees_most: u64,
+    /// Number of trees that merges are writing: the trees that they take up have only the keys behind theirs (SifrDB
+    /// §4.2).
+    pub trees_growing: u64,
+    /// Number of sub-trees.
+    pub sub_trees: u64,
+    /// The usual length of a new sub-tree in bytes.
+    pub sub_tree_bytes: u64,
+    /// Number of merges finished since opening; of a merge of trees, each step.
+    pub merges: u64,
+    /// Bytes read by those merges.
+    pub merged_bytes: u64,
+    /// Number of those merges that were due to free space: garbage took more than it may, or the disk was full.
+    pub merges_for_space: u64,
+    /// Maximum number of merges of the keyspace that ran at the same time, since opening.
+    pub merges_at_once: u64,
+    /// The merges of the keyspace that run now, the one that began first before the others.
+    pub running_merges: Vec<RunningMerge>,
+    /// Number of logs in key order that became sub-trees as they are, since opening.
+    pub logs_adopted: u64,
+    /// Number of sub-trees that merges of trees handed over as they are, since opening: no other tree had any of
+    /// their keys (SifrDB §4.1).
+    pub sub_trees_handed: u64,
+    /// Number of parts of tables that range deletes have dropped by metadata, since opening. Tables that they
+    /// dropped as a whole do not count.
+    pub ranges_dropped: u64,
+    /// Number of such parts that the present tables have: scans do not read them.
+    pub dropped_ranges: u64,
+    /// Estimated bytes of these parts on disk. A merge of the table frees them.
+    pub dropped_range_bytes: u64,
+    /// Number of logs that tables refer to for long values.
+    pub referred_logs: u64,
+    /// Bytes of these values, with their keys, of `log_bytes`. The rest of these logs is in `unclaimed_bytes`.
+    pub referred_bytes: u64,
+    /// Number of seeks by ranges and cursors since opening: one at the first pair, and one for each
+    /// further stretch between two ends of sub-trees that they walk into.
+    pub seeks: u64,
+    /// Number of logs and tables that those seeks merged. Divided by `seeks` it is the cost of a seek.
+    pub seek_runs: u64,
+    /// The stages, the first one first.
+    pub by_level: Vec<LevelStats>,
+}
+
+/// Counters and sizes that the layouts `flsm` and `forest` have in common ([`FlsmStats`], [`ForestStats`]).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct LsmStats<'a> {
+    /// Number of levels below level 0, or of the last stage that has a tree.
+    pub levels: u64,
+    /// Number of logs in level 0.
+    pub level0_logs: u64,
+    /// Number of tables in level 0.
+    pub level0_tables: u64,
+    /// Number of generations whose index was written to disk, or that were flushed to a table, since opening.
+    pub generations_sealed: u64,
+    /// Number of those that were flushed to a table.
+    pub generations_flushed: u64,
+    /// Number of merges finished since opening.
+    pub merges: u64,
+    /// Bytes read by those merges.
+    pub merged_bytes: u64,
+    /// Number of seeks by ranges and cursors since opening.
+    pub seeks: u64,
+    /// Number of logs and tables that those seeks merged.
+    pub seek_runs: u64,
+    /// The merges of the keyspace that run now.
+    pub running_merges: &'a [RunningMerge],
+    /// The levels below level 0, or the stages, the first one first.
+    pub by_level: &'a [LevelStats],
+}
+
+/// The progress of one merge of the layout `flsm` or `forest`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -299,14 +441,14 @@ pub struct RunningMerge {
     pub bytes: u64,
 }
 
-/// Counters and sizes of one level of the layout `flsm`.
+/// Counters and sizes of one level of the layout `flsm`, or of one stage of `forest`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelStats {
     /// Number of the level, from 1. The one with the highest number is the last.
     pub level: u32,
-    /// Number of guards (PebblesDB §3.1).
+    /// Number of guards (PebblesDB §3.1); of sections of trees in `forest`.
     pub guards: u64,
     /// Number of tables. A table that several guards share counts in each.
     pub tables: u64,
@@ -318,8 +460,8 @@ pub struct LevelStats {
     pub table_bytes_written: u64,
 }
 
-/// One key range of a keyspace that its layout manages: a chunk of `chunk`, a guard or the whole level
-/// 0 of `flsm`.
+/// One key range of a keyspace that its layout manages: a chunk of `chunk`, a guard of `flsm`, a section of a tree of
+/// `forest`, or the whole level 0 of the last two.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -328,6 +470,11 @@ pub struct RegionInfo {
     pub start: Vec<u8>,
     /// The level or stage of the region; 0 in layouts that have neither.
     pub level: u32,
+    /// The number of the region's tree in `forest`, whose stages have several; a newer tree of a stage has a higher
+    /// number. 0 in other layouts.
+    pub tree: u64,
+    /// True if a merge is writing the region's tree (SifrDB §4.2). Always false in other layouts.
+    pub grows: bool,
     /// Bytes of the region's tables. A shared table counts with the region's share.
     pub table_bytes: u64,
     /// Bytes of the region's log segments.

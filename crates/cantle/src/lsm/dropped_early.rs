@@ -10,7 +10,7 @@
 
 use super::keyspace::Lsm;
 use super::merge::{Planned, Written};
-use super::shape::{Cuts, Job, Outcome, Piece, Shape};
+use super::shape::{Cuts, Job, Outcome, Piece, Place, Shape};
 use super::view::View;
 use crate::mvcc::Keep;
 use crate::read_ahead::BytesRead;
@@ -31,6 +31,7 @@ fn above<S: Shape>(view: &View<S>) -> Piece {
         taken: Vec::new(),
         bottom: Bottom::Deeper,
         cuts: Cuts::At(first_level().filter_map(|group| group.span.start.clone()).collect()),
+        place: Place::ABOVE,
         groups: first_level().map(|group| group.id).collect(),
     }
 }

@@ -8,7 +8,7 @@
 //! each dropped range that there may be: a million short deletes are not looked up one by one.
 
 use super::keyspace::Lsm;
-use super::shape::{Narrowed, Piece, Shape};
+use super::shape::{Group, Narrowed, Piece, Shape};
 use super::view::View;
 use crate::mvcc::Keep;
 use crate::run::approximate::place_in;
@@ -34,12 +34,11 @@ impl<S: Shape> Lsm<S> {
             return Vec::new();
         }
         let (order, least) = (&self.env.order, self.limits().rules.dropped_range_bytes.max(1));
-        let output = view.shape.groups().filter(|group| piece.groups.contains(&group.id));
-        let Some(level) = output.map(|group| group.level).min() else { return Vec::new() };
-        let is_below =
-            |level_of: u32, span: &Span| level_of >= level && span.intersect(order, &piece.span).is_some();
+        let is_below = |group: &Group<'_>| {
+            view.shape.is_older(group, piece) && group.span.intersect(order, &piece.span).is_some()
+        };
         let is_input = |run: &&Run| piece.tables.iter().any(|input| input.file().id == run.file().id);
-        let groups = view.shape.groups().filter(|group| is_below(group.level, group.span));
+        let groups = view.shape.groups().filter(is_below);
         let runs = groups.flat_map(|group| group.runs).filter(|run| !is_input(run));
         let long = runs.filter(|run| run.dropped.is_none() && run.whole_bytes() >= least);
         let narrow = |run: &Run| {

@@ -18,7 +18,7 @@ use super::keyspace::Lsm;
 use super::maintain::SHORT_FRACTION;
 use super::merge::{Trigger, Written};
 use super::piece::Pass;
-use super::shape::{Cuts, Piece, Shape};
+use super::shape::{Cuts, Piece, Place, Shape};
 use super::state::Edit;
 use super::view::View;
 use crate::filter::monkey::LOG_BITS;
@@ -95,6 +95,8 @@ impl<S: Shape> Lsm<S> {
             taken: Vec::new(),
             bottom: Bottom::Deeper,
             cuts: Cuts::At(Vec::new()),
+            // The merge that brings it down notes the runs that it covers.
+            place: Place::BELOW,
             groups: Vec::new(),
         };
         let stack = RunStack { files: vec![run.clone()] };

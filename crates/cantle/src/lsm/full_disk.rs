@@ -25,8 +25,6 @@ use crate::types::error::Result;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Lengths of a table of the last level that a merge may write.
-const TABLES_MOST: u64 = 3;
 /// Ticks after which merges that found no room are tried again: about five seconds.
 const RETRY_TICKS: u64 = 256;
 /// Bytes that any output takes beside its entries.
@@ -128,7 +126,7 @@ impl<S: Shape> Lsm<S> {
     /// Called at each tick.
     pub(super) fn free_full_disk(&self, view: &View<S>) {
         let substrate = &self.substrate;
-        substrate.reserve.expect(TABLES_MOST * self.limits().rules.table_bytes);
+        substrate.reserve.expect(view.shape.least_merge_bytes(&self.limits().rules));
         let room = self.disk_room();
         let sparse_least = room.map_or(0, |room| sparse_least(&referred_logs(view), room));
         self.jobs.sparse_least.store(sparse_least, Relaxed);

@@ -18,7 +18,7 @@ use crate::run::run::{Run, Source};
 use crate::run::stack::StackSizes;
 use crate::run::writer::KeptEntry;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::table::TableGet;
 use crate::types::entry::EntryCursor;
 use crate::types::error::Result;
@@ -34,23 +34,33 @@ const LOOKUPS_MAX: u64 = 4096;
 /// Ticks between two logs of an earlier opening that are counted: about a third of a second.
 const COUNT_TICKS: u64 = 16;
 
-/// The keys of an output since the last one that was looked up.
-pub(super) struct Sample {
+/// The keys of outputs since the last one that was looked up.
+pub(super) struct Sample<'a> {
     bytes: u64,
     keys: u64,
+    /// The counts with which the next output begins.
+    left: &'a [AtomicU64; 2],
     /// The usual length in bytes of a pair of the older runs.
     usual_bytes: u64,
 }
 
-impl Sample {
+impl Drop for Sample<'_> {
+    fn drop(&mut self) {
+        self.left[0].fetch_add(self.bytes, Relaxed);
+        self.left[1].fetch_add(self.keys, Relaxed);
+    }
+}
+
+impl<'a> Sample<'a> {
     /// For the output of a piece.
-    pub fn of<S: Shape>(order: &KeyOrder, view: &View<S>, piece: &Piece) -> Self {
+    pub fn of<S: Shape>(order: &KeyOrder, view: &View<S>, piece: &Piece, left: &'a [AtomicU64; 2]) -> Self {
         let groups = view.shape.groups().filter(|group| group.span.intersect(order, &piece.span).is_some());
         let sums = groups.flat_map(|group| group.runs).map(pairs);
         let (bytes, pairs) = sums.fold((0u64, 0u64), |(bytes, pairs), (more_bytes, more)| {
             (bytes.saturating_add(more_bytes), pairs.saturating_add(more))
         });
-        Self { bytes: 0, keys: 0, usual_bytes: bytes / pairs.max(1) }
+        let [left_bytes, left_keys] = [0, 1].map(|at| left[at].swap(0, Relaxed));
+        Self { bytes: left_bytes, keys: left_keys, left, usual_bytes: bytes / pairs.max(1) }
     }
 
     /// Counts the versions of a key; true if it is to be looked up.

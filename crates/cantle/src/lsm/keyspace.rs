@@ -30,6 +30,19 @@ use std::sync::Weak;
 /// Number of gets of which one is counted for all, in the division of memory.
 const SAMPLED_GETS: u64 = 64;
 
+/// Part of the memory budget for the logs that are not indexed on disk, as a divisor; and number of
+/// generations that share it.
+const WRITE_FRACTION: u64 = 4;
+const WRITE_GENERATIONS: u64 = 6;
+const GENERATION_BYTES_MIN: u64 = 1 << 20;
+/// Two generations are the most that an opening after a kill may have to load: 32 MiB.
+const GENERATION_BYTES_MAX: u64 = 16 << 20;
+
+/// Length in bytes of a generation, from the memory budget.
+pub fn generation_bytes(budget_bytes: u64) -> u64 {
+    (budget_bytes / WRITE_FRACTION / WRITE_GENERATIONS).clamp(GENERATION_BYTES_MIN, GENERATION_BYTES_MAX)
+}
+
 /// Counters of one keyspace since opening.
 #[derive(Default)]
 pub struct Counters {
@@ -120,6 +133,8 @@ pub(super) struct Jobs {
     /// On a full disk, the part of a log, in thousandths, from which on merges copy its values
     /// ([`Rules::sparse_least`]).
     pub sparse_least: AtomicU32,
+    /// Bytes and keys of outputs since the last key whose older entries were looked for: outputs may be short.
+    pub unsampled: [AtomicU64; 2],
     /// Numbers of logs in the manifest that a loss of power has voided. The next merge removes them.
     pub void_logs: OnUse<Mutex<Vec<u64>>>,
     /// Bytes per second that merges have read, averaged; 0 before the first one.

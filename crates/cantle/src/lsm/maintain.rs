@@ -5,7 +5,7 @@ use super::full_disk::hides;
 use super::hidden::may_hide_more;
 use super::keyspace::Lsm;
 use super::merge::{Planned, Trigger};
-use super::shape::{Group, Shape, depth, rewrite_cost, with_overhead};
+use super::shape::{Shape, rewrite_cost, with_overhead};
 use super::view::View;
 use crate::layout::{Moment, Pressure, Upkeep};
 use crate::log::segment::Segment;
@@ -261,13 +261,9 @@ impl<S: Shape> Lsm<S> {
         Ok(())
     }
 
-    /// Number of runs that a read of a key has to search at most in one group.
+    /// Number of runs that a read of a key has to search at most ([`Shape::runs_most`]).
     pub fn runs_most(&self, view: &View<S>) -> usize {
-        let deeper = |most: usize, group: Group<'_>| match group.runs.len() > most {
-            true => most.max(depth(&self.env.order, group.runs)),
-            false => most,
-        };
-        view.shape.groups().fold(0, deeper)
+        view.shape.runs_most(&self.env.order)
     }
 
     /// Merges the logs that many short openings have left, and the tables that these merges have left; true if it

@@ -239,11 +239,9 @@ impl<S: Shape> Lsm<S> {
     fn levels_of(&self, view: &View<S>, Planned { logs, job }: &Planned) -> RunningMerge {
         let taken: HashSet<u64> =
             job.pieces.iter().flat_map(|piece| &piece.taken).map(|(id, _)| *id).collect();
-        let into: HashSet<u64> = job.pieces.iter().flat_map(|piece| &piece.groups).copied().collect();
-        let levels = |ids: HashSet<u64>| {
-            view.shape.groups().filter(move |group| ids.contains(&group.id)).map(|group| group.level)
-        };
-        let (from, into) = (levels(taken).min(), levels(into).max());
+        let from =
+            view.shape.groups().filter(|group| taken.contains(&group.id)).map(|group| group.level).min();
+        let into = job.pieces.iter().map(|piece| piece.place.level).max();
         let from_level = if logs.is_empty() { from.unwrap_or(0) } else { 0 };
         RunningMerge { from_level, to_level: into.unwrap_or(from_level), ..RunningMerge::default() }
     }

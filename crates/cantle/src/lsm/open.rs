@@ -67,7 +67,7 @@ impl<S: Shape> Lsm<S> {
             group
         };
         let groups: Vec<GroupRecord> = groups.into_values().map(counted).collect();
-        files.add_logs(&groups, &level0).map_err(corrupt)?;
+        files.add_logs(&groups, &level0, dropped).map_err(corrupt)?;
         let shape = S::open(&order, groups, &mut |record, area| files.run(record, area));
         order.check()?;
         let shape = shape.map_err(corrupt)?;

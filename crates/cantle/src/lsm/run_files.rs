@@ -39,16 +39,29 @@ impl<'a> RunFiles<'a> {
     }
 
     /// Takes the logs of groups: a table may refer to one of which another group has a part. Fails if a table
-    /// refers to another file than a log, or to a log of level 0.
-    pub fn add_logs(&mut self, groups: &[GroupRecord], level0: &[Level0]) -> Result<(), &'static str> {
+    /// refers to another file than a log, or to a log of level 0. All logs of a keyspace that was dropped are there.
+    pub fn add_logs(
+        &mut self,
+        groups: &[GroupRecord],
+        level0: &[Level0],
+        dropped: bool,
+    ) -> Result<(), &'static str> {
         let flushed = level0.iter().filter_map(Level0::table);
         let records = || groups.iter().flat_map(|group| &group.files).chain(flushed.clone());
         for log in records().filter(|record| record.kind == FileKind::Log) {
             self.log((log.file, log.epoch));
         }
         let tables = records().filter(|record| record.kind == FileKind::Table).map(|table| table.file);
-        let level0_logs = level0.iter().filter(|file| file.table().is_none()).map(Level0::file);
-        let others: HashSet<u64> = tables.chain(level0_logs).collect();
+        let mut others: HashSet<u64> = tables.collect();
+        for file in level0 {
+            match file {
+                &Level0::Log { file, epoch } if dropped && self.is_counted((file, epoch)) => {
+                    self.log((file, epoch));
+                }
+                Level0::Log { file, .. } if !dropped => drop(others.insert(*file)),
+                _ => {}
+            }
+        }
         match records().flat_map(|record| &record.referred).any(|log| others.contains(&log.file)) {
             true => Err("a table refers to values in a file that is none of their logs"),
             false => Ok(()),

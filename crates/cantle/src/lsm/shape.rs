@@ -39,6 +39,11 @@ pub trait Shape: Sized + Send + Sync + 'static {
     fn groups(&self) -> impl Iterator<Item = Group<'_>>;
     /// Number of runs that each group may have before some of them are merged, in the same order.
     fn runs_max(&self, rules: &Rules) -> impl Iterator<Item = usize>;
+    /// Number of runs that a read of a key has to search at most, beside [`Rules::runs_max`]: writers are slowed
+    /// down if it is much more.
+    fn runs_most(&self, order: &KeyOrder) -> usize;
+    /// True if everything in the group is older than the output of the piece, where they have keys in common.
+    fn is_older(&self, group: &Group<'_>, piece: &Piece) -> bool;
 
     /// Charges reads of the area of `key` (the first area if that is `None`) with the entries that
     /// they passed over without showing them. Merging the tables there would save that.
@@ -46,6 +51,8 @@ pub trait Shape: Sized + Send + Sync + 'static {
     /// Notes that seeks without a write between them have become many, and that the last one was to the
     /// area of `key` (the first area if that is `None`).
     fn sought(&self, order: &KeyOrder, key: Option<&[u8]>);
+    /// Bytes that the least merge may write.
+    fn least_merge_bytes(&self, rules: &Rules) -> u64;
     /// The disk space of the groups.
     fn space(&self, rules: &Rules) -> Space;
     /// The next change of tables that is due and that running merges admit, if there is one.
@@ -105,6 +112,8 @@ pub struct Rules {
     pub log_is_level_0: bool,
     /// Bytes of logs that are merged at once, usually.
     pub level0_bytes: u64,
+    /// Number of tables that a merge of trees writes before its inputs go.
+    pub cleaned: u64,
     /// Bytes of tables for each byte that is not garbage, beyond which tables are merged to free
     /// space.
     pub space_amplification: f64,
@@ -198,8 +207,12 @@ impl Rules {
 pub struct Group<'a> {
     pub id: u64,
     pub level: u32,
+    /// The number of its tree, if the level has several.
+    pub tree: u64,
+    /// True if its tree takes up others.
+    pub grows: bool,
     pub span: &'a Span,
-    /// Newest first.
+    /// Newest first, or, if no two have a key in common, in any order.
     pub runs: &'a [Run],
     /// Sum of the entries that reads of the group owe ([`Shape::owe`]).
     pub debt: u64,
@@ -237,6 +250,8 @@ pub struct Job {
     pub changed: Vec<u64>,
     /// True if it is done for space: it may use the reserve of a full disk.
     pub frees_space: bool,
+    /// The group by which it is known if it finds no room; otherwise all that it takes runs of.
+    pub window: Option<u64>,
 }
 
 /// A part of a merge, which is merged by itself.
@@ -249,10 +264,36 @@ pub struct Piece {
     pub taken: Vec<(u64, Range<usize>)>,
     pub bottom: Bottom,
     pub cuts: Cuts,
+    /// The level that the output belongs to, and the number of its tree there.
+    pub place: Place,
     /// The numbers of the groups that the output belongs to, in the order of keys. A table of the
     /// output comes above the runs that are left in its group. A group that the job divides is named
     /// for each of its parts.
     pub groups: Vec<u64>,
+}
+
+/// A tree of a level: all of it, unless a level has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    pub level: u32,
+    pub tree: u64,
+}
+
+impl Place {
+    /// Above all tables.
+    pub const ABOVE: Self = Self { level: 1, tree: u64::MAX };
+    /// Below all tables.
+    pub const BELOW: Self = Self { level: u32::MAX, tree: 0 };
+
+    /// A level of one tree.
+    pub fn level(level: u32) -> Self {
+        Self { level, tree: 0 }
+    }
+
+    /// True if what is here is newer than what is there, in keys that both have.
+    pub fn is_newer_than(self, other: Self) -> bool {
+        (self.level, std::cmp::Reverse(self.tree)) < (other.level, std::cmp::Reverse(other.tree))
+    }
 }
 
 impl Job {
@@ -264,8 +305,11 @@ impl Job {
         Self { moves, ..Self::default() }
     }
 
-    /// A bit for each group that it takes runs of.
+    /// A bit for each group that it takes runs of, or for the one that it is known by.
     pub fn groups_mask(&self) -> u64 {
+        if let Some(window) = self.window {
+            return group_bit(window);
+        }
         let taken = self.pieces.iter().flat_map(|piece| &piece.taken);
         taken.fold(0, |mask, (id, _)| mask | group_bit(*id))
     }
@@ -318,6 +362,11 @@ pub enum Move {
     Purge { group: u64, oldest_snapshot: u64 },
     /// The tables of the group that hold nothing, and have a lower number, go.
     Forget { group: u64, settled: u64 },
+    /// The output, and the runs that are handed over, belong to this tree. It takes up trees of the level above,
+    /// from the first of these numbers to the second, until nothing is left of them.
+    Grow { place: Place, inputs: Option<(u64, u64)> },
+    /// A run leaves its group for the tree that grows, as it is: the output has no key of it.
+    Hand { group: u64, run: Run },
 }
 
 /// The outcome of a piece.

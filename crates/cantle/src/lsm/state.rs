@@ -64,7 +64,11 @@ impl Level0 {
 pub struct GroupRecord {
     pub id: u64,
     pub level: u32,
-    /// The smallest possible key; `None` for the first group of a level.
+    /// The number of its tree, if the level has several: a newer one has a higher number.
+    pub tree: u64,
+    /// The first and the last number of the trees of the level above that its tree takes up, while it does.
+    pub takes: Option<(u64, u64)>,
+    /// The smallest possible key; `None` for the first group of a tree.
     pub start: Option<Bytes>,
     /// Newest first.
     pub files: Vec<FileRecord>,
@@ -75,13 +79,23 @@ const MERGE_TAG: u8 = 2;
 const FLUSH_TAG: u8 = 3;
 /// The number of no file: the first one has 1.
 const NO_FILE: u64 = 0;
-/// Maximum number of levels. Each is several times the one before, so a store of 10 TB has fewer.
-pub const LEVELS_MAX: u32 = 12;
+/// Maximum number of levels. Each has several times the data of the one before, at least twice as much.
+pub const LEVELS_MAX: u32 = 31;
+/// A level, a mark, and the number of a tree in one varint.
+const TAKES: u64 = LEVELS_MAX as u64 + 1;
+const TREE: u64 = 2 * TAKES;
+/// The highest number of a tree.
+const TREES_MAX: u64 = 1 << 56;
 
 impl GroupRecord {
     fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.id);
-        put_varint(out, self.level.into());
+        let takes = if self.takes.is_some() { TAKES } else { 0 };
+        put_varint(out, self.tree * TREE + takes + u64::from(self.level));
+        if let Some((first, last)) = self.takes {
+            put_varint(out, first);
+            put_varint(out, last);
+        }
         put_optional_key(out, self.start.as_ref());
         put_varint(out, self.files.len() as u64);
         self.files.iter().for_each(|file| file.encode(out));
@@ -89,9 +103,16 @@ impl GroupRecord {
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let id = decoder.number()?;
-        let level = u32::try_from(decoder.varint()?).ok().filter(|level| (1..=LEVELS_MAX).contains(level));
-        let level = level.ok_or(Malformed("names a level that cannot be"))?;
-        let mut record = Self { id, level, start: optional_key(decoder)?, files: Vec::new() };
+        let place = decoder.varint()?;
+        let (tree, level) = (place / TREE, (place % TAKES) as u32);
+        if level == 0 {
+            return Err(Malformed("names a level that cannot be"));
+        }
+        let takes = if place & TAKES > 0 { Some((decoder.varint()?, decoder.varint()?)) } else { None };
+        if tree > TREES_MAX || takes.is_some_and(|(first, last)| first > last || last > TREES_MAX) {
+            return Err(Malformed("names a tree that cannot be"));
+        }
+        let mut record = Self { id, level, tree, takes, start: optional_key(decoder)?, files: Vec::new() };
         for _ in 0..decoder.varint()? {
             record.files.push(FileRecord::decode(decoder)?);
         }
@@ -173,17 +194,21 @@ pub struct State {
 }
 
 impl State {
-    /// The same files, each once, in one group. For a keyspace that was dropped: nothing of it is
+    /// The same files, each once, in level 0, and an empty group. For a keyspace that was dropped: nothing of it is
     /// read any more, so its order does not matter.
     pub fn only_files(self) -> Self {
         let mut seen = HashSet::new();
         let files = self.groups.into_values().flat_map(|group| group.files);
-        let once = files.filter(|file| seen.insert(file.file));
-        let files = once
-            .map(|file| FileRecord { span: None, share_bytes: None, dropped_ranges: None, ..file })
-            .collect();
-        let group = GroupRecord { id: 1, level: 1, start: None, files };
-        Self { level0: self.level0, groups: BTreeMap::from([(1, group)]) }
+        let once = files.filter(|file| seen.insert(file.file)).map(|file| match file.kind {
+            FileKind::Table => {
+                let whole = FileRecord { span: None, share_bytes: None, dropped_ranges: None, ..file };
+                Level0::Table(whole.into())
+            }
+            _ => Level0::Log { file: file.file, epoch: file.epoch },
+        });
+        let level0 = self.level0.into_iter().chain(once).collect();
+        let group = GroupRecord { id: 1, level: 1, ..GroupRecord::default() };
+        Self { level0, groups: BTreeMap::from([(1, group)]) }
     }
 
     /// Puts a file into level 0. An idle keyspace has one log, and no room for more.
@@ -198,8 +223,8 @@ impl State {
         Ok(())
     }
 
-    /// The groups in the order of levels and keys. An error if the groups of a level do not cover
-    /// all keys, each once.
+    /// The groups in the order of levels, of trees, the newest first, and of keys. An error if the groups of a tree
+    /// do not cover all keys, each once.
     pub fn sorted<'a>(
         order: &KeyOrder,
         groups: impl Iterator<Item = &'a GroupRecord>,
@@ -209,11 +234,14 @@ impl State {
             (Some(a), Some(b)) => order.compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         };
-        order.sort_by(&mut groups, |a, b| a.level.cmp(&b.level).then_with(|| compare(&a.start, &b.start)));
+        order.sort_by(&mut groups, |a, b| {
+            a.level.cmp(&b.level).then(b.tree.cmp(&a.tree)).then_with(|| compare(&a.start, &b.start))
+        });
+        let is_beside = |a: &GroupRecord, b: &GroupRecord| (a.level, a.tree) == (b.level, b.tree);
         let mut sorted = Vec::with_capacity(groups.len());
         for (number, group) in groups.iter().enumerate() {
             let before = number.checked_sub(1).map(|before| groups[before]);
-            let is_first = before.is_none_or(|before| before.level != group.level);
+            let is_first = before.is_none_or(|before| !is_beside(before, group));
             if is_first != group.start.is_none() {
                 return Err("a level does not begin with a group for the smallest keys");
             }
@@ -222,7 +250,7 @@ impl State {
             {
                 return Err("two groups of a level begin at the same key");
             }
-            let next = groups.get(number + 1).filter(|next| next.level == group.level);
+            let next = groups.get(number + 1).filter(|next| is_beside(next, group));
             let span = Span { start: group.start.clone(), end: next.and_then(|next| next.start.clone()) };
             sorted.push((*group, span));
         }
@@ -346,6 +374,8 @@ mod tests {
         GroupRecord {
             id,
             level,
+            tree: 0,
+            takes: None,
             start: start.map(|start| Bytes::from_static(start.as_bytes())),
             files: files.iter().map(table).collect(),
         }
@@ -436,7 +466,7 @@ mod tests {
         let areas = state.areas(&KeyOrder::Bytewise).unwrap();
         assert_eq!(areas[0].files.iter().map(|file| file.file).collect::<Vec<_>>(), [9, 7, 11]);
         assert!(areas[0].files.iter().all(|file| file.kind == FileKind::Table));
-        assert_eq!(files(&state.only_files()), [9, 7]);
+        assert_eq!(files(&state.only_files()), [9, 7, 11]);
     }
 
     #[test]

@@ -90,7 +90,13 @@ impl<S: Shape> Lsm<S> {
         };
         let group = |(group, limit): (Group<'_>, usize)| {
             let info = info(group.level, group.span.start.as_deref().unwrap_or_default(), group.runs);
-            RegionInfo { tables_max: limit as u32, read_debt: group.debt, ..info }
+            RegionInfo {
+                tree: group.tree,
+                grows: group.grows,
+                tables_max: limit as u32,
+                read_debt: group.debt,
+                ..info
+            }
         };
         let groups = view.shape.groups().zip(view.shape.runs_max(&rules));
         std::iter::once(info(0, b"", &view.level0)).chain(groups.map(group)).collect()
@@ -127,7 +133,7 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn note_moves(&self, moves: &[Move]) {
         for change in moves {
             match change {
-                Move::Sink { .. } => self.counters.tables_moved.add(1),
+                Move::Sink { .. } | Move::Hand { .. } => self.counters.tables_moved.add(1),
                 Move::Insert { .. } => self.counters.groups_inserted.add(1),
                 Move::Delete { .. } => self.counters.groups_deleted.add(1),
                 _ => {}

@@ -20,7 +20,7 @@ impl Figures {
 
     /// Number of levels of the keyspace, if its layout has some.
     pub(crate) fn levels(&self) -> Option<u64> {
-        self.after.keyspaces.first().and_then(KeyspaceStats::flsm).map(|flsm| flsm.levels)
+        self.after.keyspaces.first().and_then(KeyspaceStats::lsm).map(|lsm| lsm.levels)
     }
 
     /// A counter over all keyspaces, after less before.

@@ -117,14 +117,15 @@ impl Report<'_> {
         let stats = &self.measured.stats;
         if let Some(levels) = stats.levels() {
             return format!(
-                "{} guards in {} {}; {} in tables, {} in {} logs of level 0, {} tables there",
+                "{} {} in {} {}; {} in tables, {} in {} logs of level 0, {} tables there",
                 count(stats.total(|keyspace| keyspace.regions)),
+                stats.after.keyspaces.first().map_or("regions", |keyspace| keyspace.layout.regions()),
                 count(levels),
                 if levels == 1 { "level" } else { "levels" },
                 bytes(stats.total(|keyspace| keyspace.table_bytes)),
                 bytes(stats.total(|keyspace| keyspace.log_bytes)),
-                count(stats.total(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.level0_logs))),
-                count(stats.total(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.level0_tables))),
+                count(stats.total(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.level0_logs))),
+                count(stats.total(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.level0_tables))),
             );
         }
         format!(
@@ -143,10 +144,10 @@ impl Report<'_> {
         if stats.levels().is_some() {
             return format!(
                 "{} merges, of {}; {} logs sealed, {} of them flushed, {} checkpoints",
-                count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.merges))),
-                bytes(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.merged_bytes))),
-                count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.generations_sealed))),
-                count(stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.generations_flushed))),
+                count(stats.grown(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.merges))),
+                bytes(stats.grown(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.merged_bytes))),
+                count(stats.grown(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.generations_sealed))),
+                count(stats.grown(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.generations_flushed))),
                 count(stats.store_grown(|stats| stats.checkpoints)),
             );
         }
@@ -177,8 +178,8 @@ impl Report<'_> {
             |reads, runs, name| (reads > 0).then(|| format!("{name} {:.2}", display::ratio(runs, reads)));
         let (gets, get_runs) =
             (stats.grown(|keyspace| keyspace.gets), stats.grown(|keyspace| keyspace.get_runs));
-        let seeks = stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.seeks));
-        let seek_runs = stats.grown(|keyspace| keyspace.flsm().map_or(0, |flsm| flsm.seek_runs));
+        let seeks = stats.grown(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.seeks));
+        let seek_runs = stats.grown(|keyspace| keyspace.lsm().map_or(0, |lsm| lsm.seek_runs));
         let parts = [of(gets, get_runs, "searched by a get"), of(seeks, seek_runs, "merged by a seek")];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))

@@ -11,6 +11,7 @@ pub(crate) const MEMORY_BYTES: u64 = 64 << 20;
 /// Small regions, so that 30 MB make a map worth drawing.
 const SMALL_CHUNKS: &str = "chunk:chunk_bytes=1MiB";
 const SMALL_GUARDS: &str = "flsm:generation_bytes=512KiB,guard_bytes=512KiB";
+const SMALL_TREES: &str = "forest:generation_bytes=512KiB,sub_tree_bytes=256KiB";
 
 /// A layout that the tour shows.
 pub(crate) struct Design {
@@ -25,6 +26,7 @@ impl Design {
         let text = match text {
             "chunk" => SMALL_CHUNKS,
             "flsm" => SMALL_GUARDS,
+            "forest" => SMALL_TREES,
             text => text,
         };
         Ok(Self { text: text.to_owned(), layout: text.parse()? })
@@ -46,10 +48,16 @@ impl Design {
 
     /// The places of puts and of sorted data.
     pub(crate) fn places(&self) -> &'static str {
-        if self.is_of_chunks() {
-            "keys are cut into ranges, chunks; each has a log that puts go to, and sorted tables beneath"
-        } else {
-            "puts go to one log after the other; merges add their keys to guards, key ranges of a level"
+        match self.layout.kind() {
+            LayoutKind::Flsm => {
+                "puts go to one log after the other; merges add their keys to guards, key ranges of a level"
+            }
+            LayoutKind::Forest => {
+                "puts go to one log after the other; merges make trees of them, and one tree of several"
+            }
+            _ => {
+                "keys are cut into ranges, chunks; each has a log that puts go to, and sorted tables beneath"
+            }
         }
     }
 
@@ -69,10 +77,14 @@ impl Design {
 
     /// The title of the map.
     pub(crate) fn map(&self) -> &'static str {
-        if self.is_of_chunks() {
-            "The chunk map: where the keys lie, and which of them are asked for"
-        } else {
-            "The map of guards, level by level: where the keys lie, and what reads have cost there"
+        match self.layout.kind() {
+            LayoutKind::Flsm => {
+                "The map of guards, level by level: where the keys lie, and what reads have cost there"
+            }
+            LayoutKind::Forest => {
+                "The map of trees, stage by stage: where the keys lie, and what reads have cost there"
+            }
+            _ => "The chunk map: where the keys lie, and which of them are asked for",
         }
     }
 

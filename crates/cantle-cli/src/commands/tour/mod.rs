@@ -39,6 +39,7 @@ use std::time::Instant;
   cantle tour
   cantle tour --dir /tmp/tour          keeps the store, to go on with
   cantle tour --layout flsm            the same in levels of guards, PebblesDB's layout
+  cantle tour --layout forest          the same in stages of trees, SifrDB's layout
   cantle tour --rows 20000             the first weeks of January only")]
 pub(crate) struct Args {
     /// Keep the store here, in a directory that does not exist or is empty [default: a temporary
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
 
-    /// Layout of the store: chunk or flsm, with small regions, or with options of its own, as
+    /// Layout of the store: chunk, flsm or forest, with small regions, or with options of its own, as
     /// flsm:guard_bytes=1MiB
     #[arg(long, value_name = "LAYOUT", value_parser = parse_layout, default_value = "chunk")]
     pub(crate) layout: String,
