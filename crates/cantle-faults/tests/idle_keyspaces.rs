@@ -12,7 +12,8 @@ static MEMORY: Watched = Watched;
 
 /// Layouts, and the maximum bytes of a keyspace itself, its chunk or guard, its log and the structures
 /// that refer to them. Its counters are allocated at the first access.
-const BYTES_MAX: [(LayoutKind, u64); 2] = [(LayoutKind::Chunk, 2_750), (LayoutKind::Flsm, 2_048)];
+const BYTES_MAX: [(LayoutKind, u64); 3] =
+    [(LayoutKind::Chunk, 2_750), (LayoutKind::Flsm, 2_048), (LayoutKind::Forest, 2_048)];
 
 fn open(vfs: &MemVfs) -> Db {
     let options = Options::new().vfs(Arc::new(vfs.clone())).memory_budget(4 << 20).background_threads(1);

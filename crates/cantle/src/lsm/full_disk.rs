@@ -106,7 +106,7 @@ impl<S: Shape> Lsm<S> {
         // Merges further down free what the deletes of level 0 hide.
         let leads_to_gain = reserve.is_full() && !logs.is_empty() && self.view().level0.iter().any(hides);
         if job.frees_space || reserve.is_full() {
-            self.jobs.without_room.fetch_or(job.groups_mask(), Relaxed);
+            self.jobs.merging.without_room.fetch_or(job.groups_mask(), Relaxed);
         }
         reserve.grant(bytes, job.frees_space || leads_to_gain)
     }
@@ -129,9 +129,12 @@ impl<S: Shape> Lsm<S> {
         substrate.reserve.expect(view.shape.least_merge_bytes(&self.limits().rules));
         let room = self.disk_room();
         let sparse_least = room.map_or(0, |room| sparse_least(&referred_logs(view), room));
-        self.jobs.sparse_least.store(sparse_least, Relaxed);
+        let Some(merging) = self.jobs.merging.peek().or_else(|| room.map(|_| &*self.jobs.merging)) else {
+            return;
+        };
+        merging.sparse_least.store(sparse_least, Relaxed);
         if room.is_none() || self.jobs.ticks.load(Relaxed).is_multiple_of(RETRY_TICKS) {
-            self.jobs.without_room.store(0, Relaxed);
+            merging.without_room.store(0, Relaxed);
         }
         if room.is_none() {
             return;

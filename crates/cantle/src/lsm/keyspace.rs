@@ -111,8 +111,8 @@ pub(super) struct Jobs {
     pub is_retiring: AtomicBool,
     /// The groups that running merges change. Allocated at the first tick or merge.
     pub claims: OnUse<Claims>,
-    /// The merges that run, for statistics.
-    pub running: OnUse<Running>,
+    /// Allocated at the first merge.
+    pub merging: OnUse<Merging>,
     /// Number of workers that merge, or are asked to.
     pub mergers: AtomicUsize,
     /// Entries that scans passed over in logs since level 0 was last merged.
@@ -128,6 +128,17 @@ pub(super) struct Jobs {
     /// The same for the creation of a log, and for indexing one.
     pub create_pause: AtomicU64,
     pub seal_pause: AtomicU64,
+    /// Numbers of logs in the manifest that a loss of power has voided. The next merge removes them.
+    pub void_logs: OnUse<Mutex<Vec<u64>>>,
+    /// The live bytes last reported to the store.
+    pub told_live_bytes: AtomicI64,
+}
+
+/// State of merges.
+#[derive(Default)]
+pub(super) struct Merging {
+    /// Those that run, for statistics.
+    pub running: Running,
     /// The groups of merges on a full disk that have not succeeded ([`Rules::without_room`]).
     pub without_room: AtomicU64,
     /// On a full disk, the part of a log, in thousandths, from which on merges copy its values
@@ -135,12 +146,8 @@ pub(super) struct Jobs {
     pub sparse_least: AtomicU32,
     /// Bytes and keys of outputs since the last key whose older entries were looked for: outputs may be short.
     pub unsampled: [AtomicU64; 2],
-    /// Numbers of logs in the manifest that a loss of power has voided. The next merge removes them.
-    pub void_logs: OnUse<Mutex<Vec<u64>>>,
-    /// Bytes per second that merges have read, averaged; 0 before the first one.
+    /// Bytes per second that they have read, averaged; 0 before the first one.
     pub speed: AtomicU64,
-    /// The live bytes last reported to the store.
-    pub told_live_bytes: AtomicI64,
 }
 
 impl<S: Shape> Lsm<S> {
@@ -156,12 +163,14 @@ impl<S: Shape> Lsm<S> {
     /// The sizes and the state by which the layout chooses a job now.
     pub fn rules(&self) -> Rules {
         let oldest_snapshot = self.substrate.mvcc.open_versions().first().copied().unwrap_or(u64::MAX);
+        let merging = self.jobs.merging.peek();
+        let sparse_least = merging.map_or(0, |merging| merging.sparse_least.load(Relaxed));
         Rules {
             oldest_snapshot,
             settled: self.substrate.files.settled_below(),
             disk_room: self.disk_room(),
-            without_room: self.jobs.without_room.load(Relaxed),
-            sparse_least: f64::from(self.jobs.sparse_least.load(Relaxed)) / 1000.0,
+            without_room: merging.map_or(0, |merging| merging.without_room.load(Relaxed)),
+            sparse_least: f64::from(sparse_least) / 1000.0,
             ..self.limits().rules
         }
     }

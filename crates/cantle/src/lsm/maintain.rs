@@ -321,8 +321,9 @@ impl<S: Shape> Lsm<S> {
     /// Averages the speed of merges.
     pub(super) fn note_speed(&self, bytes: u64, duration: Duration) {
         let speed = (bytes as f64 / duration.as_secs_f64().max(1e-3)) as u64;
-        let before = self.jobs.speed.load(Relaxed);
-        self.jobs.speed.store(if before == 0 { speed } else { (3 * before + speed) / 4 }, Relaxed);
+        let average = &self.jobs.merging.speed;
+        let before = average.load(Relaxed);
+        average.store(if before == 0 { speed } else { (3 * before + speed) / 4 }, Relaxed);
     }
 
     pub fn measure_pressure(&self) -> Pressure {
@@ -344,7 +345,7 @@ impl<S: Shape> Lsm<S> {
         ]
         .into_iter()
         .fold(0.0, f64::max);
-        let speed = match self.jobs.speed.load(Relaxed) {
+        let speed = match self.jobs.merging.peek().map_or(0, |merging| merging.speed.load(Relaxed)) {
             0 => SPEED_GUESS,
             speed => speed,
         };

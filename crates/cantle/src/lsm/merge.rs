@@ -195,8 +195,11 @@ impl<S: Shape> Lsm<S> {
         let mut written =
             Written { lsm: self, pieces: Vec::with_capacity(job.pieces.len()), logs: Vec::new() };
         let is_asked = trigger == Trigger::Asked;
-        let progress =
-            self.jobs.running.register(RunningMerge { is_asked, bytes, ..self.levels_of(view, planned) });
+        let progress = self.jobs.merging.running.register(RunningMerge {
+            is_asked,
+            bytes,
+            ..self.levels_of(view, planned)
+        });
         let mut reached = 0;
         let mut left_out = LeftOut::new(self);
         for piece in &job.pieces {
@@ -226,7 +229,7 @@ impl<S: Shape> Lsm<S> {
             self.install(&mut busy, planned, &mut written)
         })?;
         if is_done {
-            self.jobs.without_room.fetch_and(!job.groups_mask(), Relaxed);
+            self.jobs.merging.without_room.fetch_and(!job.groups_mask(), Relaxed);
             self.counters.merges.add(1);
             self.counters.merged_bytes.add(bytes);
             self.counters.merges_for_space.add(job.frees_space.into());

@@ -137,7 +137,7 @@ impl<S: Shape> Lsm<S> {
         let has_middles = self.limits().rules.hashed.is_none() && piece.groups.first().is_some_and(is_last);
         let met = Met::new(self.limits().rules.hashed, levels);
         let mut entries = Entries { lsm: self, merged, keep, bottom: piece.bottom, starts, trigger, met };
-        let mut sample = Sample::of(&env.order, view, piece, &self.jobs.unsampled);
+        let mut sample = Sample::of(&env.order, view, piece, &self.jobs.merging.unsampled);
         let fragment_bytes = self.limits().rules.fragment_bytes;
         let groups = starts.len() + 1;
         let mut halves = Vec::new();

@@ -1,7 +1,6 @@
 //! The counters and sizes of a keyspace.
 
 use super::keyspace::{Counters, Lsm};
-use super::progress::Running;
 use super::shape::{Group, Move, Outcome, Shape};
 use super::state::GroupRecord;
 use crate::layout::stats::{GetTimes, GetsServed, KeyspaceStats, LevelStats, RegionInfo, RunningMerge};
@@ -165,7 +164,7 @@ impl<S: Shape> Lsm<S> {
 
     /// The merges that run now.
     pub fn running_merges(&self) -> Vec<RunningMerge> {
-        self.jobs.running.peek().map_or_else(Vec::new, Running::list)
+        self.jobs.merging.peek().map_or_else(Vec::new, |merging| merging.running.list())
     }
 
     /// The sizes of each level below level 0, and the bytes written into it.
