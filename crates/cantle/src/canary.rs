@@ -160,6 +160,8 @@ canaries! {
     BATCH_SEEN_IN_HALF "batch-seen-in-half" "the writes of a batch show one by one",
     MOMENT_OF_EACH_KEY "moment-of-each-key" "each key of a batch is read at a moment of its own",
     ERROR_OF_A_NEIGHBOUR "error-of-a-neighbour" "the error of a key of a batch is returned for the key beside it",
+    LATE_RESULT_IGNORED "late-result-ignored" "a parallel search takes a result before a newer run has given its own",
+    DELETE_IS_NO_RESULT "delete-is-no-result" "a parallel search takes a deleted key for one that the run lacks",
     BLOCK_OF_ANOTHER_LOAD "block-of-another-load" "a batch publishes a block that it has loaded as another one that it loads",
     UNREAD_PLACES_TRUSTED "unread-places-trusted" "places count as read when the ring that should read them has failed",
     PATH_RESOLVED_ANEW "path-resolved-anew" "an open store finds its files by the path it was given, whatever that means by now",

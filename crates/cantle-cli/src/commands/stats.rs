@@ -212,6 +212,7 @@ fn reads_of_runs(keyspace: &Map<String, Value>) -> String {
     let mut text = String::new();
     for (title, runs, reads) in [
         ("runs searched by a get", figure("get_runs"), gets),
+        ("runs searched in parallel", figure("parallel_get_runs"), figure("parallel_gets")),
         ("runs merged by a seek", figure("seek_runs"), figure("seeks")),
     ] {
         if runs > 0 && reads > 0 {
@@ -290,7 +291,8 @@ mod tests {
     }
 
     pub(super) fn sample_of_levels() -> Map<String, Value> {
-        let json = r#"{"keyspaces":[{"name":"k","gets":10,"gets_served":{"row":2},"get_runs":20,"seeks":4,"seek_runs":14,
+        let json = r#"{"keyspaces":[{"name":"k","gets":10,"gets_served":{"row":2},"get_runs":20,"parallel_gets":2,"parallel_get_runs":9,
+            "seeks":4,"seek_runs":14,
             "user_bytes_written":1000000,"level0_logs":3,"by_level":[
             {"level":1,"guards":2,"tables":7,"table_bytes":3000,"table_bytes_written":1100000},
             {"level":2,"guards":1500,"tables":1600,"table_bytes":9000000,"table_bytes_written":0}]}]}"#;
@@ -328,6 +330,7 @@ mod tests {
         assert_eq!(line("2 "), "2 1,500 1,600 9.0 MB 0 B 0.00");
         // Two of the ten gets were rows from memory.
         assert_eq!(line("runs searched by a get"), "runs searched by a get 2.50");
+        assert_eq!(line("runs searched in parallel"), "runs searched in parallel 4.50");
         assert_eq!(line("runs merged by a seek"), "runs merged by a seek 3.50");
         assert_eq!(line("level0 logs"), "level0 logs 3");
         assert!(!text.contains("by level"), "{text}");

@@ -65,6 +65,7 @@ impl Settings {
             at_once_bytes: AT_ONCE_CHUNKS_MAX.saturating_mul(self.chunk_bytes),
             cut_prefix_bytes: self.rules.cut_prefix_bytes,
             longest_inline: u32::MAX,
+            filters: true,
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Number of reads that did not find their block in the block cache.
     pub cache_misses: u64,
-    /// Number of blocks that the device began to read for a seek while the seek waited for the block of another
+    /// Number of indexes and blocks that the device began to read for a seek while the seek waited for those of another
     /// run (PebblesDB §4.2). 0 where reads are as fast as from the page cache.
     pub seek_blocks_announced: u64,
     /// Number of places that were read together with others through a ring of the kernel

@@ -4,12 +4,15 @@
 //! up a key is written once, over a [`Fetch`]. With [`Directly`] it waits for each read. With [`Together`]
 //! it leaves the place and stops ([`Unfetched::Requested`]). When the places of many gets have been read at
 //! the same time, each get begins again and comes one read further. Up to there all is in memory, so that
-//! beginning again takes little time beside a read.
+//! beginning again takes little time beside a read. With [`InParallel`] one get does so with the files that it
+//! searches.
 
+mod in_parallel;
 mod together;
 #[cfg(test)]
 mod together_tests;
 
+pub(crate) use in_parallel::InParallel;
 pub(crate) use together::{Many, Together};
 
 use crate::cache::{BlockCache, CacheValue};

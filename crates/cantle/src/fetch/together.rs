@@ -37,8 +37,8 @@ const REQUESTED_BYTES: u64 = 512 << 10;
 const HELD_BYTES: u64 = 2 << 20;
 /// Number of entries of a cache whose uses by a batch are counted once each.
 const COUNTED_MAX: usize = 4096;
-/// Longer reads are made by gets of their own.
-const APART_BYTES: u64 = 64 << 10;
+/// Longer reads are made by gets of their own. The indexes of most tables are shorter.
+pub(super) const APART_BYTES: u64 = 256 << 10;
 /// A get that has no result after this number of passes is made by itself. Each pass brings it further unless the
 /// files of its key change all the time.
 const PASSES_MAX: usize = 100;
@@ -104,8 +104,14 @@ impl Together {
         waiting < WAITING_MAX && state.requested_bytes() < REQUESTED_BYTES
     }
 
-    /// Reads what was requested, unless other threads read it.
-    fn read(&self, queue: &ReadQueue) {
+    /// True if a place was requested, or read in the last passes.
+    pub(super) fn knows(&self, place: Place) -> bool {
+        let state = self.0.borrow();
+        state.read.contains_key(&place) || state.requested.iter().any(|request| request.place == place)
+    }
+
+    /// Reads what was requested, unless other threads read it. Returns the number of places.
+    pub(super) fn read(&self, queue: &ReadQueue) -> usize {
         let mut state = self.0.borrow_mut();
         let mut requested = std::mem::take(&mut state.requested);
         requested.retain(|request| state.lead(request));
@@ -120,6 +126,7 @@ impl Together {
                 buffer,
             })
             .collect();
+        let reads_made = reads.len();
         let outcomes = queue.read_all(&mut reads);
         state.may_wait = requested.is_empty();
         state.pass += 1;
@@ -129,10 +136,21 @@ impl Together {
             let is_whole = outcome.is_ok_and(|read| read == buffer.len());
             state.read.insert(place, (is_whole.then(|| Bytes::from(buffer)), pass));
         }
+        reads_made
+    }
+
+    /// The last request is for this entry of a cache, which was not there.
+    pub(super) fn requested_for(&self, cache: &BlockCache, file: u64, offset: u64) {
+        let mut state = self.0.borrow_mut();
+        state.counted.insert((file, offset));
+        let is_this = |Request { place, .. }: &&mut Request| (place.file, place.offset) == (file, offset);
+        if let Some(request) = state.requested.iter_mut().find(is_this) {
+            request.cache = Some(cache.clone());
+        }
     }
 
     /// Leaves loads that no get has finished to other threads: gets may go another way than before.
-    fn end_leads(&self) {
+    pub(super) fn end_leads(&self) {
         let leads = std::mem::take(&mut self.0.borrow_mut().leads);
         drop(leads);
     }
@@ -205,13 +223,7 @@ impl Fetch for Together {
                 Some(lead) => lead.end(value),
                 None => cache.insert(file, offset, value.clone()),
             },
-            Err(Unfetched::Requested) => {
-                let is_this =
-                    |Request { place, .. }: &&mut Request| (place.file, place.offset) == (file, offset);
-                if let Some(request) = self.0.borrow_mut().requested.iter_mut().find(is_this) {
-                    request.cache = Some(cache.clone());
-                }
-            }
+            Err(Unfetched::Requested) => self.requested_for(cache, file, offset),
             Err(_) => {}
         }
         loaded

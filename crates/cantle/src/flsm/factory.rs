@@ -69,6 +69,7 @@ impl Named for Levels {
             is_tuned: own.max_sstables_per_guard.is_none(),
             level0_bytes: GENERATIONS * generation_bytes,
             cleaned: 0,
+            size_tiered: false,
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
             seek_compaction: own.seek_compaction,
             level_percent: own.level_percent,
@@ -81,7 +82,13 @@ impl Named for Levels {
             without_room: 0,
             sparse_least: 0.0,
         };
-        Limits { generation_bytes, row_cache: settings.row_cache, rules }
+        Limits {
+            generation_bytes,
+            row_cache: settings.row_cache,
+            parallel_search: own.parallel_search,
+            filters: true,
+            rules,
+        }
     }
 
     fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {

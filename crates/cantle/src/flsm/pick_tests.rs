@@ -28,6 +28,7 @@ pub const RULES: Rules = Rules {
     is_tuned: false,
     level0_bytes: 20,
     cleaned: 0,
+    size_tiered: false,
     space_amplification: 1.5,
     seek_compaction: None,
     log_is_level_0: true,

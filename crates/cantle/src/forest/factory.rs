@@ -61,6 +61,7 @@ impl Named for Trees {
             is_tuned: own.sub_tree_bytes.is_none(),
             level0_bytes: GENERATIONS * generation_bytes,
             cleaned: cleaned(own.cleaning_threshold),
+            size_tiered: own.size_tiered,
             space_amplification: settings.space_amplification.unwrap_or(USUAL_BOUND),
             seek_compaction: own.seek_compaction,
             level_percent: None,
@@ -71,7 +72,13 @@ impl Named for Trees {
             without_room: 0,
             sparse_least: 0.0,
         };
-        Limits { generation_bytes, row_cache: settings.row_cache, rules }
+        Limits {
+            generation_bytes,
+            row_cache: settings.row_cache,
+            parallel_search: own.parallel_search,
+            filters: own.filters,
+            rules,
+        }
     }
 
     fn describe(lsm: &Lsm<Self>, stats: &mut KeyspaceStats) {
@@ -96,7 +103,7 @@ impl Named for Trees {
             trees_most: view.shape.runs_most(&lsm.env.order) as u64,
             trees_growing: trees.iter().filter(|tree| tree.takes.is_some()).count() as u64,
             sub_trees: trees.iter().map(|tree| tree.runs().count() as u64).sum(),
-            sub_tree_bytes: view.shape.unit(&rules),
+            sub_tree_bytes: if rules.size_tiered { 0 } else { view.shape.unit(&rules) },
             merges: of(|counters| &counters.merges),
             merged_bytes: of(|counters| &counters.merged_bytes),
             merges_for_space: of(|counters| &counters.merges_for_space),

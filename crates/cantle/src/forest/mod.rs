@@ -32,6 +32,8 @@ pub mod factory;
 mod pick;
 #[cfg(test)]
 mod pick_tests;
+#[cfg(test)]
+mod search_tests;
 mod shape;
 mod step;
 #[cfg(test)]

@@ -37,9 +37,17 @@ const RANGE_BYTES: u64 = 32 << 20;
 impl Trees {
     /// Bytes that a merge takes in one step. On a full disk, as much as there is room for.
     fn pace(&self, rules: &Rules) -> u64 {
+        if rules.size_tiered {
+            return u64::MAX;
+        }
         let unit = self.unit(rules);
         let usual = rules.cleaned.max(1) * unit;
         self.within_room(rules, (self.bytes() / CLEANED_FRACTION).clamp(usual, usual.max(RANGE_BYTES)))
+    }
+
+    /// Bytes that a merge of a range takes in one step.
+    fn range_pace(&self, rules: &Rules) -> u64 {
+        if rules.size_tiered { u64::MAX } else { self.within_room(rules, RANGE_BYTES) }
     }
 
     /// Bytes of sub-trees that a merge takes as a whole. It takes a part of one of each tree besides.
@@ -110,7 +118,7 @@ impl Trees {
             is_bottom: &|span| !self.has_older(order, place, span),
             unit: self.unit(rules),
             pace: self.pace(rules),
-            hands: true,
+            hands: !rules.size_tiered,
             oldest_snapshot: rules.oldest_snapshot,
         }
         .job()?;
@@ -180,7 +188,7 @@ impl Trees {
             .filter(|(gain, _)| *gain >= gain_min)
             .collect();
         windows.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        let pace = self.within_room(rules, RANGE_BYTES);
+        let pace = self.range_pace(rules);
         let has_gain = |run: &Run| gain_bytes(std::slice::from_ref(run), rules) > 0;
         windows.iter().find_map(|(_, section)| {
             let start = self.first(order, &section.span, &|_, run| has_gain(run))?;
@@ -207,12 +215,12 @@ impl Trees {
             Some(_) => section.is_sought() && self.depth(order, &section.span) > 1,
             None => {
                 let debt = section.debt.load(Relaxed);
-                debt > 0 && debt > self.cost(order, &section.span)
+                debt > 0 && debt > self.cost(order, rules, &section.span)
             }
         };
         let is_bare = |section: &&Arc<Section>| section.sub_trees().iter().any(has_only_deletes);
         let mut due = oldest(self)?.sections.iter().filter(|section| is_due(section) || is_bare(section));
-        let pace = self.within_room(rules, RANGE_BYTES);
+        let pace = self.range_pace(rules);
         due.find_map(|section| {
             let is_left = |tree: usize, run: &Run| has_only_deletes(run) || self.overlaps(order, tree, run);
             let start = self.first(order, &section.span, &is_left)?;
@@ -221,12 +229,12 @@ impl Trees {
         })
     }
 
-    fn cost(&self, order: &KeyOrder, span: &Span) -> u64 {
+    fn cost(&self, order: &KeyOrder, rules: &Rules, span: &Span) -> u64 {
         let runs = self.trees.iter().flat_map(|tree| tree.runs_within(order, span));
         let sum = |(entries, bytes), (_, run): (u64, &Run)| (entries + entries_of(run), bytes + run.bytes());
         let (entries, bytes) = runs.fold((0, 0), sum);
         // A step at a time.
-        let steps = (bytes / RANGE_BYTES).max(1);
+        let steps = if rules.size_tiered { 1 } else { (bytes / RANGE_BYTES).max(1) };
         rewrite_cost(entries, bytes) / steps
     }
 
@@ -244,7 +252,7 @@ impl Trees {
         upto: u64,
         busy: &Busy,
     ) -> Option<Job> {
-        let pace = self.within_room(rules, RANGE_BYTES);
+        let pace = self.range_pace(rules);
         let is_old = |run: &Run| run.file().id < upto;
         let is_left = |run: &Run| {
             let is_bare = matches!(&run.source, Source::Table(table) if table.has_deleted);

@@ -151,3 +151,14 @@ fn garbage_is_merged_out_of_all_trees_into_the_oldest_one() {
     let full = Rules { disk_room: Some(300), ..RULES };
     assert_eq!(with(&full, garbage), "a-c [90,90] Reached whole, into 2.1", "as much as there is room for");
 }
+
+#[test]
+fn a_size_tiered_forest_merges_whole_trees_into_one_table() {
+    let rules = Rules { size_tiered: true, ..RULES };
+    let long = "1.4: 90:a-b\n 1.3: 90:a-c 90:c-e 90:e-g\n 1.2: 90:a-c 90:c-e 90:e-g\n 1.1: 90:x-y";
+    let all = "a-y [90,90,90,90,90,90,90] Reached whole, into 2.5 from 1 to 3";
+    assert_eq!(with(&rules, long), all);
+    // Also to free space, if there is room for it.
+    let garbage = "1.2: 90:a-c 90:p-z\n 2.1: 90~80:a-c 90~80:p-q";
+    assert_eq!(with(&rules, garbage), "a-z [90,90,90,90] Reached whole, into 2.1");
+}

@@ -1,7 +1,7 @@
 //! The trees as a shape of the engine: reading them, and the shape after a job.
 
 use super::changing::{Changing, SECTION_RUNS};
-use super::step::cuts;
+use super::step::{WHOLE, cuts};
 use super::tree::{At, Tree};
 use super::trees::Trees;
 use crate::lsm::busy::Busy;
@@ -98,9 +98,14 @@ impl Shape for Trees {
         }
     }
 
-    /// A sub-tree, and a part of one of each other tree.
+    /// A sub-tree, and a part of one of each other tree. From the start as of two full stages: when the disk is full it
+    /// is too late to keep more aside.
     fn least_merge_bytes(&self, rules: &Rules) -> u64 {
-        (self.trees.len() as u64 + 1) * self.unit(rules)
+        if rules.size_tiered {
+            return self.bytes();
+        }
+        let trees = self.trees.len().max(2 * rules.runs_max + 1);
+        (trees as u64 + 1) * self.unit(rules)
     }
 
     fn space(&self, rules: &Rules) -> Space {
@@ -168,9 +173,11 @@ impl Shape for Trees {
 }
 
 impl Trees {
-    /// The usual length of a sub-tree in bytes: so that there are not too many of them.
+    /// The usual length of a sub-tree in bytes: so that there are not too many of them. A tree is one sub-tree if the
+    /// forest is size-tiered.
     pub fn unit(&self, rules: &Rules) -> u64 {
         match rules.is_tuned {
+            _ if rules.size_tiered => WHOLE,
             true => unit_for(self.bytes()).max(rules.table_bytes),
             false => rules.table_bytes,
         }

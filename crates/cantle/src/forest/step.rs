@@ -17,7 +17,7 @@ const LEAST_FRACTION: u64 = 4;
 /// Maximum number of sub-trees that a step hands over: its edit names them.
 const HANDED_MOST: usize = 256;
 /// A length that no table reaches.
-const WHOLE: u64 = 1 << 60;
+pub const WHOLE: u64 = 1 << 60;
 
 /// The trees and the sizes that make a step.
 pub struct Plan<'a> {

@@ -295,6 +295,27 @@ fn a_loss_of_power_in_the_middle_of_a_merge_returns_to_the_state_of_the_checkpoi
     });
 }
 
+/// SifrDB §3.4 and §5.2: what splitting and early cleaning are compared with.
+#[test]
+fn a_size_tiered_forest_has_one_table_for_each_tree_and_rewrites_data_in_key_order() {
+    let disk = MemVfs::new();
+    let db = open_with(&disk, small().size_tiered(true));
+    let mut model = Model::new();
+    for number in 0..4000 {
+        db.put(key(number), value(number, 100)).unwrap();
+        model.insert(key(number), value(number, 100));
+        if number % 400 == 399 {
+            lsm_of(&db).settle_for_test().unwrap();
+        }
+    }
+    let stats = stats(&db);
+    assert!(stats.trees > 1 && stats.sub_trees == stats.trees, "{stats:?}");
+    assert_eq!((stats.logs_adopted, stats.sub_trees_handed), (0, 0));
+    let all = db.own().layout.stats();
+    assert!(2 * all.table_bytes_written > 3 * all.table_bytes, "{all:?}");
+    assert_is(&db, &model, "size-tiered");
+}
+
 /// SifrDB §6: the split unit grows with the data, so that there are not too many files.
 #[test]
 fn the_unit_follows_from_the_data() {

@@ -4,6 +4,7 @@ use super::kind::LayoutKind;
 use super::options::{bytes, parse, unknown};
 use crate::types::error::{Error, Result};
 use crate::types::order::KeyOrder;
+use crate::vfs::DEPTH_MAX;
 use std::ops::RangeInclusive;
 
 /// Options of the layout `flsm` (PebblesDB). All take effect at each opening; tables and guards that
@@ -15,6 +16,7 @@ pub struct FlsmOptions {
     pub(crate) guard_bytes: u64,
     pub(crate) max_sstables_per_guard: Option<u32>,
     pub(crate) seek_compaction: Option<u32>,
+    pub(crate) parallel_search: u32,
     pub(crate) level_percent: Option<u32>,
     pub(crate) top_level_bits: Option<u32>,
     pub(crate) bit_decrement: u32,
@@ -28,6 +30,7 @@ impl Default for FlsmOptions {
             guard_bytes: 16 << 20,
             max_sstables_per_guard: None,
             seek_compaction: None,
+            parallel_search: DEPTH_MAX as u32,
             level_percent: None,
             top_level_bits: None,
             bit_decrement: 2,
@@ -41,6 +44,7 @@ impl FlsmOptions {
         "guard_bytes",
         "max_sstables_per_guard",
         "seek_compaction",
+        "parallel_search",
         "level_percent",
         "top_level_bits",
         "bit_decrement",
@@ -50,6 +54,7 @@ impl FlsmOptions {
     const GUARD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const MAX_SSTABLES_PER_GUARD: RangeInclusive<u32> = 1..=64;
     const SEEK_COMPACTION: RangeInclusive<u32> = 1..=1_000_000;
+    const PARALLEL_SEARCH: RangeInclusive<u32> = 1..=DEPTH_MAX as u32;
     const LEVEL_PERCENT: RangeInclusive<u32> = 1..=100;
     const TOP_LEVEL_BITS: RangeInclusive<u32> = 1..=48;
     const BIT_DECREMENT: RangeInclusive<u32> = 0..=16;
@@ -153,6 +158,14 @@ impl FlsmOptions {
         self
     }
 
+    /// The number of logs and tables that a get searches at the same time at most, where it has to read several
+    /// of them from a device; 1 to 16. Default: 16. See
+    /// [`ForestOptions::parallel_search`](crate::ForestOptions::parallel_search).
+    pub fn parallel_search(mut self, runs: u32) -> Self {
+        self.parallel_search = runs;
+        self
+    }
+
     /// The length in bytes at which a log is full; `None` if it follows from the memory budget.
     pub fn get_generation_bytes(&self) -> Option<u64> {
         self.generation_bytes
@@ -197,6 +210,11 @@ impl FlsmOptions {
         self.bit_decrement
     }
 
+    /// The number of runs that a get searches at the same time at most.
+    pub fn get_parallel_search(&self) -> u32 {
+        self.parallel_search
+    }
+
     /// Refuses an order of keys in which these options cannot work.
     pub(super) fn check_order(&self, order: &KeyOrder) -> Result<()> {
         match self.top_level_bits {
@@ -216,6 +234,7 @@ impl FlsmOptions {
             "guard_bytes" => self.guard_bytes = bytes(name, value)?,
             "max_sstables_per_guard" => self.max_sstables_per_guard = Some(parse(name, value)?),
             "seek_compaction" => self.seek_compaction = Some(parse(name, value)?),
+            "parallel_search" => self.parallel_search = parse(name, value)?,
             "level_percent" => self.level_percent = Some(parse(name, value)?),
             "top_level_bits" => self.top_level_bits = Some(parse(name, value)?),
             "bit_decrement" => self.bit_decrement = parse(name, value)?,
@@ -238,6 +257,9 @@ impl FlsmOptions {
         }
         if let Some(seeks) = self.seek_compaction.filter(|seeks| !Self::SEEK_COMPACTION.contains(seeks)) {
             return invalid(format!("seek_compaction of {seeks} is outside 1 to 1,000,000"));
+        }
+        if !Self::PARALLEL_SEARCH.contains(&self.parallel_search) {
+            return invalid(format!("parallel_search of {} is outside 1 to 16", self.parallel_search));
         }
         if let Some(percent) = self.level_percent.filter(|percent| !Self::LEVEL_PERCENT.contains(percent)) {
             return invalid(format!("level_percent of {percent} is outside 1 to 100"));
@@ -327,6 +349,7 @@ mod tests {
             ("flsm:guard_bytes=2GiB", "guard_bytes of 2147483648 is outside 4 KiB to 1 GiB"),
             ("flsm:max_sstables_per_guard=0", "max_sstables_per_guard of 0 is outside 1 to 64"),
             ("flsm:max_sstables_per_guard=65", "max_sstables_per_guard of 65 is outside 1 to 64"),
+            ("flsm:parallel_search=0", "parallel_search of 0 is outside 1 to 16"),
             ("flsm:seek_compaction=0", "seek_compaction of 0 is outside 1 to 1,000,000"),
             ("flsm:level_percent=101", "level_percent of 101 is outside 1 to 100"),
             ("flsm:top_level_bits=0", "top_level_bits of 0 are outside 1 to 48"),

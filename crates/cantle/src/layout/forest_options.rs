@@ -3,6 +3,7 @@
 use super::kind::LayoutKind;
 use super::options::{bytes, parse, unknown};
 use crate::types::error::{Error, Result};
+use crate::vfs::DEPTH_MAX;
 use std::ops::RangeInclusive;
 
 /// Options of the layout `forest` (SifrDB). All take effect at each opening; trees and sub-trees that
@@ -15,6 +16,9 @@ pub struct ForestOptions {
     pub(crate) sub_tree_bytes: Option<u64>,
     pub(crate) cleaning_threshold: Option<u32>,
     pub(crate) seek_compaction: Option<u32>,
+    pub(crate) parallel_search: u32,
+    pub(crate) filters: bool,
+    pub(crate) size_tiered: bool,
 }
 
 impl Default for ForestOptions {
@@ -26,6 +30,9 @@ impl Default for ForestOptions {
             sub_tree_bytes: None,
             cleaning_threshold: None,
             seek_compaction: None,
+            parallel_search: DEPTH_MAX as u32,
+            filters: true,
+            size_tiered: false,
         }
     }
 }
@@ -37,6 +44,9 @@ impl ForestOptions {
         "sub_tree_bytes",
         "cleaning_threshold",
         "seek_compaction",
+        "parallel_search",
+        "filters",
+        "size_tiered",
         "log_is_level_0",
     ];
     const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=32 << 20;
@@ -44,6 +54,7 @@ impl ForestOptions {
     const SUB_TREE_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
     const CLEANING_THRESHOLD: RangeInclusive<u32> = 1..=10_000;
     const SEEK_COMPACTION: RangeInclusive<u32> = 1..=1_000_000;
+    const PARALLEL_SEARCH: RangeInclusive<u32> = 1..=DEPTH_MAX as u32;
 
     /// The defaults.
     pub fn new() -> Self {
@@ -51,7 +62,7 @@ impl ForestOptions {
     }
 
     /// The settings of the published SifrDB, by which the lab reproduces the paper's measurements: write buffers of
-    /// 4 MB that are flushed to tables (§5.1), and sub-trees of 2 MB (§6) that are cleaned ten at a time (§4.2).
+    /// 4 MB that are flushed to tables (§5.1), sub-trees of 2 MB (§6) that are cleaned ten at a time (§4.2), and no filters (§6).
     ///
     /// Some differences remain: garbage beyond the space bound makes merges, and so do reads that have cost as much.
     #[doc(hidden)]
@@ -61,6 +72,7 @@ impl ForestOptions {
             log_is_level_0: false,
             sub_tree_bytes: Some(2_000_000),
             cleaning_threshold: Some(10),
+            filters: false,
             ..Self::default()
         }
     }
@@ -115,6 +127,32 @@ impl ForestOptions {
         self
     }
 
+    /// The number of logs and sub-trees that a get searches at the same time at most, where it has to read several
+    /// of them from a device (SifrDB §4.3); 1 to 16. Default: 16, as published. A get searches no more than the
+    /// device has been seen to gain by, and 1 searches one after the other, which reads least. A batch of gets reads
+    /// for all its keys at the same time, and searches the logs and sub-trees of each one after the other.
+    pub fn parallel_search(mut self, runs: u32) -> Self {
+        self.parallel_search = runs;
+        self
+    }
+
+    /// False gives new logs and sub-trees no Bloom filters, as in the published measurements (SifrDB §6). Default:
+    /// true. Filters take about a byte and a quarter for each pair, and spare a get most of its reads.
+    pub fn filters(mut self, are_made: bool) -> Self {
+        self.filters = are_made;
+        self
+    }
+
+    /// True makes the forest that SifrDB is compared with: each tree is one table, and a merge of trees takes them whole
+    /// and removes them at its end (SifrDB §3.4). Default: false. Data in key order is written again in each stage, and
+    /// a merge needs as much space besides as it reads, also on a full disk. The index of a table is in memory as a whole
+    /// while it is written or read, so trees can be some GB long. `sub_tree_bytes` and `cleaning_threshold` have
+    /// no effect then. Existing trees are changed by later merges.
+    pub fn size_tiered(mut self, is_size_tiered: bool) -> Self {
+        self.size_tiered = is_size_tiered;
+        self
+    }
+
     /// The length in bytes at which a log is full; `None` if it follows from the memory budget.
     pub fn get_generation_bytes(&self) -> Option<u64> {
         self.generation_bytes
@@ -146,6 +184,21 @@ impl ForestOptions {
         self.seek_compaction
     }
 
+    /// True if each tree is one table.
+    pub fn get_size_tiered(&self) -> bool {
+        self.size_tiered
+    }
+
+    /// True if new logs and sub-trees get Bloom filters.
+    pub fn get_filters(&self) -> bool {
+        self.filters
+    }
+
+    /// The number of runs that a get searches at the same time at most.
+    pub fn get_parallel_search(&self) -> u32 {
+        self.parallel_search
+    }
+
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "generation_bytes" => self.generation_bytes = Some(bytes(name, value)?),
@@ -154,6 +207,9 @@ impl ForestOptions {
             "sub_tree_bytes" => self.sub_tree_bytes = Some(bytes(name, value)?),
             "cleaning_threshold" => self.cleaning_threshold = Some(parse(name, value)?),
             "seek_compaction" => self.seek_compaction = Some(parse(name, value)?),
+            "parallel_search" => self.parallel_search = parse(name, value)?,
+            "filters" => self.filters = parse(name, value)?,
+            "size_tiered" => self.size_tiered = parse(name, value)?,
             _ => return Err(unknown(LayoutKind::Forest, name, Self::NAMES)),
         }
         Ok(())
@@ -177,6 +233,9 @@ impl ForestOptions {
         if let Some(seeks) = self.seek_compaction.filter(|seeks| !Self::SEEK_COMPACTION.contains(seeks)) {
             return invalid(format!("seek_compaction of {seeks} is outside 1 to 1,000,000"));
         }
+        if !Self::PARALLEL_SEARCH.contains(&self.parallel_search) {
+            return invalid(format!("parallel_search of {} is outside 1 to 16", self.parallel_search));
+        }
         Ok(())
     }
 }
@@ -189,14 +248,16 @@ mod tests {
     #[test]
     fn text_gives_the_options_that_it_names() {
         let text = "forest: generation_bytes=1 MiB, growth_factor=8, sub_tree_bytes=1MiB, cleaning_threshold=5, \
-                    seek_compaction=10, log_is_level_0=false";
+                    seek_compaction=10, parallel_search=4, filters=false, size_tiered=true, log_is_level_0=false";
         let options = ForestOptions::new().generation_bytes(1 << 20).growth_factor(8).sub_tree_bytes(1 << 20);
         let options = options.cleaning_threshold(5).seek_compaction(10).log_is_level_0(false);
+        let options = options.parallel_search(4).filters(false).size_tiered(true);
         let seen =
             (options.get_generation_bytes(), options.get_growth_factor(), options.get_sub_tree_bytes());
         assert_eq!(seen, (Some(1 << 20), 8, Some(1 << 20)));
         assert_eq!((options.get_cleaning_threshold(), options.get_seek_compaction()), (Some(5), Some(10)));
-        assert!(!options.get_log_is_level_0());
+        assert!(!options.get_log_is_level_0() && !options.get_filters());
+        assert_eq!((options.get_parallel_search(), options.get_size_tiered()), (4, true));
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.into());
         assert_eq!("forest".parse::<LayoutOptions>().unwrap(), ForestOptions::new().into());
     }
@@ -224,6 +285,7 @@ mod tests {
             ("forest:growth_factor=17", "growth_factor of 17 is outside 2 to 16"),
             ("forest:sub_tree_bytes=2GiB", "sub_tree_bytes of 2147483648 is outside 4 KiB to 1 GiB"),
             ("forest:cleaning_threshold=0", "cleaning_threshold of 0 is outside 1 to 10,000"),
+            ("forest:parallel_search=0", "parallel_search of 0 is outside 1 to 16"),
             ("forest:seek_compaction=0", "seek_compaction of 0 is outside 1 to 1,000,000"),
         ] {
             let options: LayoutOptions = text.parse().unwrap();

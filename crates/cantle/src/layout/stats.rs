@@ -92,6 +92,12 @@ pub struct KeyspaceStats {
     /// Number of logs and tables that gets asked for their key, including those that a Bloom filter
     /// then excluded. Gets served from a munk or the row cache ask none.
     pub get_runs: u64,
+    /// Number of gets that waited for reads in several logs and tables at the same time (SifrDB §4.3).
+    pub parallel_gets: u64,
+    /// Number of logs and tables that those gets selected, from the first one that had to be read.
+    pub parallel_get_runs: u64,
+    /// Number of them whose results were of no use, as a newer one had the key.
+    pub parallel_get_runs_in_vain: u64,
     /// Log parts and tables that a Bloom filter excluded from a get.
     pub filter_skips: u64,
     /// Number of times that gets and scans skipped a part of a log because its smallest and
@@ -359,7 +365,7 @@ pub struct ForestStats {
     pub trees_growing: u64,
     /// Number of sub-trees.
     pub sub_trees: u64,
-    /// The usual length of a new sub-tree in bytes.
+    /// The usual length of a new sub-tree in bytes; 0 if each tree is one.
     pub sub_tree_bytes: u64,
     /// Number of merges finished since opening; of a merge of trees, each step.
     pub merges: u64,

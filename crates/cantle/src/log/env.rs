@@ -35,7 +35,7 @@ pub struct LogOptions {
     pub search: LogSearch,
     /// True if in-memory indexes are memtables: they have values too, and an account of their own.
     pub memtables: bool,
-    /// Bits per key of the filters of indexed parts.
+    /// Bits per key of the filters of indexed parts; 0 for none.
     pub filter_bits_per_key: u32,
 }
 

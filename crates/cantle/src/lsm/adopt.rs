@@ -26,8 +26,10 @@ impl<S: Shape> Lsm<S> {
         let is_short = log.bytes() < self.limits().generation_bytes / SHORT_FRACTION;
         // A log that is adopted is not merged, so no guard would be chosen among its keys.
         let is_hashed = self.limits().rules.hashed.is_some();
+        // A tree of several tables is none of the size-tiered forest.
+        let is_size_tiered = self.limits().rules.size_tiered;
         let is_compressed = self.env.options().compression != Compression::None;
-        if is_short || is_hashed || is_compressed || busy.has_logs() {
+        if is_short || is_hashed || is_size_tiered || is_compressed || busy.has_logs() {
             return None;
         }
         let segment = log.log()?;

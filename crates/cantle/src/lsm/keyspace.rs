@@ -9,7 +9,7 @@ use super::state::LEVELS_MAX;
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
 use crate::cache::rows::{Row, Rows};
-use crate::fetch::{Directly, Fetch, Together, Unfetched};
+use crate::fetch::{Together, Unfetched};
 use crate::filter::bloom;
 use crate::log::shared::SharedLog;
 use crate::memory::account::Charge;
@@ -17,6 +17,7 @@ use crate::mvcc::key_locks::KeyLocks;
 use crate::run::env::RunEnv;
 use crate::run::get::get;
 use crate::run::run::{Run, Source};
+use crate::run::search::search;
 use crate::substrate::Substrate;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::counter::{Counter, sampled};
@@ -76,6 +77,10 @@ pub struct Limits {
     /// Length in bytes of a log at which its generation is full.
     pub generation_bytes: u64,
     pub row_cache: bool,
+    /// Number of runs that a get searches at the same time at most.
+    pub parallel_search: u32,
+    /// False if new logs and tables get no filters.
+    pub filters: bool,
     pub rules: Rules,
 }
 
@@ -192,7 +197,7 @@ impl<S: Shape> Lsm<S> {
     pub(super) fn look_up(&self, key: &[u8], at: u64) -> Result<Option<Row>> {
         self.count_get();
         let hash = bloom::hash(key);
-        let read = || self.read(key, hash, at, &Directly);
+        let read = || self.search(key, hash, at);
         let row = match self.rows().filter(|_| at == u64::MAX) {
             Some(rows) => rows.get_or_read(key, hash, read)?,
             None => read()?.map(Row::Read),
@@ -210,15 +215,17 @@ impl<S: Shape> Lsm<S> {
         at: u64,
         fetch: &Together,
     ) -> Result<Option<Bytes>, Unfetched> {
-        let value = self.read(key, bloom::hash(key), at, fetch)?;
+        let view = self.rotation.view.load();
+        let runs = view.runs_at(&self.env.order, key);
+        let value = get(&self.env, runs, key, bloom::hash(key), at, fetch)?.value;
         self.count_get();
         Ok(value)
     }
 
-    fn read<F: Fetch>(&self, key: &[u8], hash: u64, at: u64, fetch: &F) -> Result<Option<Bytes>, F::Stop> {
+    fn search(&self, key: &[u8], hash: u64, at: u64) -> Result<Option<Bytes>> {
         let view = self.rotation.view.load();
         let runs = view.runs_at(&self.env.order, key);
-        Ok(get(&self.env, runs, key, hash, at, fetch)?.value)
+        Ok(search(&self.env, runs, (key, hash), at, || self.limits().parallel_search)?.value)
     }
 
     fn count_get(&self) {

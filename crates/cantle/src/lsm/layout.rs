@@ -2,7 +2,7 @@
 
 use super::areas::walk;
 use super::keyspace::{Limits, Lsm};
-use super::open::run_options;
+use super::open::{log_options, run_options};
 use super::shape::Shape;
 use super::view::View;
 use super::write::Write;
@@ -74,7 +74,8 @@ impl<S: Named> Layout for Lsm<S> {
         self.straight_seeks.set_limit(limits.rules.seek_compaction);
         self.limits.store(limits);
         self.rows().into_iter().for_each(|rows| rows.set_used(settings.row_cache));
-        self.env.options.store(run_options(settings.compression, &limits.rules));
+        self.env.options.store(run_options(settings.compression, &limits));
+        self.env.log.options.store(log_options(&limits));
     }
 
     fn stats(&self) -> KeyspaceStats {

@@ -4,7 +4,7 @@ use super::generation::Generation;
 use super::keyspace::{Jobs, Limits, Lsm};
 use super::rotation::Rotation;
 use super::run_files::RunFiles;
-use super::shape::{Rules, Shape};
+use super::shape::Shape;
 use super::state::{GroupRecord, Level0, State};
 use super::straight_seeks::StraightSeeks;
 use super::view::View;
@@ -32,9 +32,24 @@ const KEYSPACE_BYTES: u64 = 2_000;
 const CUT_PREFIX_BYTES: usize = 64;
 
 /// The settings of runs.
-pub fn run_options(compression: Compression, rules: &Rules) -> RunOptions {
-    let (at_once_bytes, cut_prefix_bytes) = (AT_ONCE_BYTES, CUT_PREFIX_BYTES);
-    RunOptions { compression, at_once_bytes, cut_prefix_bytes, longest_inline: rules.longest_inline() }
+pub fn run_options(compression: Compression, limits: &Limits) -> RunOptions {
+    RunOptions {
+        compression,
+        at_once_bytes: AT_ONCE_BYTES,
+        cut_prefix_bytes: CUT_PREFIX_BYTES,
+        longest_inline: limits.rules.longest_inline(),
+        filters: limits.filters,
+    }
+}
+
+/// The settings of logs. Memtables have the last appends.
+pub fn log_options(limits: &Limits) -> LogOptions {
+    LogOptions {
+        recent_appends: false,
+        search: LogSearch::Stretches,
+        memtables: true,
+        filter_bits_per_key: if limits.filters { LOG_BITS } else { 0 },
+    }
 }
 
 impl<S: Shape> Lsm<S> {
@@ -46,17 +61,11 @@ impl<S: Shape> Lsm<S> {
         let state = (state as Box<dyn Any>).downcast::<State>();
         let state = state.map_err(|_| corrupt("it is in another layout"))?;
         let State { level0, groups } = if dropped { state.only_files() } else { *state };
-        // Memtables have the last appends.
-        let options = LogOptions {
-            recent_appends: false,
-            search: LogSearch::Stretches,
-            memtables: true,
-            filter_bits_per_key: LOG_BITS,
-        };
+        let options = log_options(&limits);
         let env = Arc::new(RunEnv {
             log: Arc::new(substrate.log_env(id, order.clone(), options, limits.rules.longest_inline())),
             tables: substrate.tables.clone(),
-            options: AtomicCell::new(run_options(settings.compression, &limits.rules)),
+            options: AtomicCell::new(run_options(settings.compression, &limits)),
             counters: OnUse::default(),
         });
         let mut files = RunFiles::new((&substrate, &env), segments, outlived);

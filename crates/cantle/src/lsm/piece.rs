@@ -122,7 +122,7 @@ impl<S: Shape> Lsm<S> {
             versions: (self.base_version(stack)?, keep.versions.last().map_or(0, |newest| newest + 1)),
             deleted,
             logs: merged.referred_logs(),
-            filter_bits: filter_bits(&env.order, view, piece, stack),
+            filter_bits: if env.options().filters { filter_bits(&env.order, view, piece, stack) } else { 0 },
             lineage: lineage.clone(),
             written: Written { lsm: self, pieces: vec![Outcome::default()], logs: Vec::new() },
         };

@@ -114,6 +114,8 @@ pub struct Rules {
     pub level0_bytes: u64,
     /// Number of tables that a merge of trees writes before its inputs go.
     pub cleaned: u64,
+    /// Trees have one table each, and are merged whole.
+    pub size_tiered: bool,
     /// Bytes of tables for each byte that is not garbage, beyond which tables are merged to free
     /// space.
     pub space_amplification: f64,

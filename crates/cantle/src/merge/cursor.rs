@@ -81,11 +81,15 @@ impl MergeCursor {
         }
     }
 
-    /// Makes the device read for all sources at once. The first one that needs it reads at once anyway.
+    /// Makes the device read for all sources at once: first the indexes, and then the blocks that they name (SifrDB
+    /// §4.3 begins ranges so). The first one that needs it reads at once anyway.
     fn announce(&mut self, key: &[u8]) {
         if self.sources.len() > 1 {
             self.heap.clear();
             let mut begin = false;
+            for source in &mut self.sources {
+                begin |= source.announce_index(begin);
+            }
             for source in &mut self.sources {
                 begin |= source.announce(key, begin);
             }

@@ -111,6 +111,10 @@ impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
         self.pass_back(span)
     }
 
+    fn announce_index(&mut self, begin: bool) -> bool {
+        self.inner.announce_index(begin)
+    }
+
     /// A seek of a key within a span goes to one of its ends, by the direction, which is not known here. The
     /// block of the key would be read in vain.
     fn announce(&mut self, key: &[u8], begin: bool) -> bool {

@@ -61,6 +61,10 @@ impl<C: EntryCursor> EntryCursor for SpannedCursor<C> {
         })
     }
 
+    fn announce_index(&mut self, begin: bool) -> bool {
+        self.inner.announce_index(begin)
+    }
+
     fn announce(&mut self, key: &[u8], begin: bool) -> bool {
         self.within = false;
         let clamped = match (&self.span.start, &self.span.end) {

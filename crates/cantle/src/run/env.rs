@@ -20,6 +20,11 @@ pub struct RunCounters {
     pub gets_absent: Timed,
     /// Runs that gets asked for their key.
     pub get_runs: Counter,
+    /// Gets that waited for reads in several runs at the same time, the runs that they selected, and those whose results
+    /// were discarded.
+    pub parallel_gets: Counter,
+    pub parallel_get_runs: Counter,
+    pub parallel_get_runs_in_vain: Counter,
     pub filter_skips: Counter,
     pub filter_false_positives: Counter,
     /// Long values that merges left in their logs, and those that they copied from sparse ones.
@@ -37,6 +42,8 @@ pub struct RunOptions {
     pub cut_prefix_bytes: usize,
     /// Length in bytes of the longest record of a log whose value merges always copy.
     pub longest_inline: u32,
+    /// False if new tables get no filters.
+    pub filters: bool,
 }
 
 /// The environment of logs, and everything else that runs need.
@@ -55,8 +62,10 @@ impl RunEnv {
 
     /// The options of new tables.
     pub fn table_options(&self) -> TableOptions {
-        let compression = self.options().compression;
-        TableOptions { compression, order: self.order.clone(), ..TableOptions::default() }
+        let RunOptions { compression, filters, .. } = self.options();
+        let usual = TableOptions::default();
+        let filter_bits_per_key = if filters { usual.filter_bits_per_key } else { 0 };
+        TableOptions { compression, order: self.order.clone(), filter_bits_per_key, ..usual }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::run::env::RunEnv;
 use crate::run::referred::ReferredLogs;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
-use crate::sync::time::now;
+use crate::sync::time::{Instant, now};
 use crate::table::TableGet;
 use crate::table::TableHandle;
 use crate::types::entry::Kind;
@@ -70,36 +70,28 @@ pub fn get<'a, F: Fetch>(
     fetch: &F,
 ) -> Result<Answer, F::Stop> {
     let begun = now();
-    let search = Search { env, key, hash, at, fetch, passed: Passed::default() };
-    let (mut asked, mut found) = (0, None);
+    let (passed, has_key) = Default::default();
+    let search = Search { env, key, hash, at, fetch, passed: &passed, has_key: &has_key };
     for run in runs {
-        // First, as most runs of a get end here, and neither span nor marks are looked at.
-        if let Source::Table(table) = &run.source
-            && table.is_known_to_lack(&env.cache, hash)
-        {
-            asked += 1;
-            add_one(&search.passed.filter_skips);
-            continue;
-        }
-        let order = &env.order;
-        if !run.span.contains(order, key) || !run.is_visible(at) || run.is_dropped_at(order, key, at) {
-            continue;
-        }
-        asked += 1;
-        found = match &run.source {
-            Source::Log(segment) => search.in_log(segment)?,
-            Source::Table(table) => search.in_table(table)?.map(|found| (found, Served::Table)),
-        };
-        if found.is_some() {
-            break;
+        if let Some(found) = search.in_run(run)? {
+            return Ok(answer(env, Some(found), &passed, begun));
         }
     }
+    Ok(answer(env, None, &passed, begun))
+}
+
+/// Counts a get, which may have searched in several ways, and makes its result.
+pub(super) fn answer(
+    env: &RunEnv,
+    found: Option<(Found, Served)>,
+    passed: &Passed,
+    begun: Instant,
+) -> Answer {
     let (value, served) = match found {
         Some((Found::Value(value), served)) => (Some(value), Some(served)),
         Some((Found::Deleted, served)) => (None, Some(served)),
         None => (None, None),
     };
-    // A get that waits for a read begins again, and counts once.
     let counters = &env.counters;
     let counter = match (&value, served) {
         (None, _) | (_, None) => &counters.gets_absent,
@@ -108,26 +100,34 @@ pub fn get<'a, F: Fetch>(
         (_, Some(Served::Table)) => &counters.gets_table,
     };
     counter.add_since(begun);
-    counters.get_runs.add(asked);
-    search.passed.count(env);
-    Ok(Answer { value, served })
+    passed.count(env);
+    Answer { value, served }
 }
 
-/// Number of files and parts of files that a get passed over, or searched in vain.
-#[derive(Default)]
-struct Passed {
+/// Number of files and parts of files that a get asked, passed over, or searched in vain.
+#[derive(Default, Clone)]
+pub(super) struct Passed {
+    asked: Cell<u64>,
     filter_skips: Cell<u64>,
     filter_false_positives: Cell<u64>,
     parts: Cell<u64>,
 }
 
 impl Passed {
+    fn set(&self, other: &Self) {
+        self.asked.set(other.asked.get());
+        self.filter_skips.set(other.filter_skips.get());
+        self.filter_false_positives.set(other.filter_false_positives.get());
+        self.parts.set(other.parts.get());
+    }
+
     fn count(&self, env: &RunEnv) {
         let add = |counter: &Counter, number: &Cell<u64>| {
             if number.get() > 0 {
                 counter.add(number.get());
             }
         };
+        env.counters.get_runs.add(self.asked.get());
         add(&env.counters.filter_skips, &self.filter_skips);
         add(&env.counters.filter_false_positives, &self.filter_false_positives);
         add(&env.log.counters.parts_passed_over, &self.parts);
@@ -146,16 +146,46 @@ pub fn newest_tombstone(env: &RunEnv, tombstones: &RangeDeletes, key: &[u8], at:
 }
 
 /// A get of one key.
-struct Search<'a, F> {
-    env: &'a RunEnv,
-    key: &'a [u8],
-    hash: u64,
-    at: u64,
-    fetch: &'a F,
-    passed: Passed,
+pub(super) struct Search<'a, F> {
+    pub env: &'a RunEnv,
+    pub key: &'a [u8],
+    pub hash: u64,
+    pub at: u64,
+    pub fetch: &'a F,
+    pub passed: &'a Passed,
+    /// Set when the key was found, before its value is read.
+    pub has_key: &'a Cell<bool>,
 }
 
 impl<F: Fetch> Search<'_, F> {
+    /// The entry of the key in a run, if it has one.
+    #[inline]
+    pub fn in_run(&self, run: &Run) -> Result<Option<(Found, Served)>, F::Stop> {
+        // First, as most runs of a get end here, and neither span nor marks are looked at.
+        if let Source::Table(table) = &run.source
+            && table.is_known_to_lack(&self.env.cache, self.hash)
+        {
+            add_one(&self.passed.asked);
+            add_one(&self.passed.filter_skips);
+            return Ok(None);
+        }
+        let order = &self.env.order;
+        if !run.span.contains(order, self.key)
+            || !run.is_visible(self.at)
+            || run.is_dropped_at(order, self.key, self.at)
+        {
+            return Ok(None);
+        }
+        let before = self.passed.clone();
+        add_one(&self.passed.asked);
+        let found = match &run.source {
+            Source::Log(segment) => self.in_log(segment),
+            Source::Table(table) => self.in_table(table).map(|found| Some((found?, Served::Table))),
+        };
+        // A search that waits for a read begins again, and counts once.
+        found.inspect_err(|_| self.passed.set(&before))
+    }
+
     fn in_log(&self, segment: &Segment) -> Result<Option<(Found, Served)>, F::Stop> {
         let Self { env, key, hash, at, fetch, .. } = *self;
         let parts = segment.parts(env)?;
@@ -215,7 +245,10 @@ impl<F: Fetch> Search<'_, F> {
         Ok(match hit {
             Some((hit, value)) if hit.kind == Kind::Put => Some(Found::Value(match value {
                 Some(value) => value,
-                None => segment.fetch_value(&parts.header, hit.place, self.fetch)?,
+                None => {
+                    self.has_key.set(true);
+                    segment.fetch_value(&parts.header, hit.place, self.fetch)?
+                }
             })),
             // Tables alone refer to values elsewhere.
             Some((hit, _)) if hit.kind == Kind::PutApart => {
@@ -241,6 +274,7 @@ impl<F: Fetch> Search<'_, F> {
             TableGet::Found { version, .. } if deleted > Some(version) => covered,
             TableGet::Found { kind: Kind::Put, value, .. } => Some(Found::Value(value)),
             TableGet::Found { kind: Kind::PutApart, value, .. } => {
+                self.has_key.set(true);
                 let mut referred = ReferredLogs::default();
                 referred.add_table(handle);
                 Some(Found::Value(referred.read(env, key, &value, fetch)?))
@@ -251,7 +285,9 @@ impl<F: Fetch> Search<'_, F> {
                 covered
             }
             TableGet::Absent => {
-                add_one(&self.passed.filter_false_positives);
+                if table.has_filter() {
+                    add_one(&self.passed.filter_false_positives);
+                }
                 covered
             }
         })

@@ -2,7 +2,8 @@
 //!
 //! A *run* is a table or an indexed log, limited to a span of keys ([`run`]). A *stack* is a list
 //! of runs, newest first ([`stack`]): an entry in an earlier run hides the entries of its key in
-//! later ones. Gets ([`get`]) and merged walks ([`merged`]) read a stack. [`writer`] writes the
+//! later ones. Gets ([`get`], and [`search`] in several
+//! runs at the same time) and merged walks ([`merged`]) read a stack. [`writer`] writes the
 //! entries that a merge keeps to tables, cut where neighbouring keys share the fewest leading bytes
 //! ([`cut`]).
 
@@ -23,6 +24,9 @@ pub mod referred;
 pub mod retain;
 #[expect(clippy::module_inception, reason = "named for what it is, and so is the folder")]
 pub mod run;
+pub mod search;
+#[cfg(test)]
+mod search_tests;
 pub mod stack;
 #[cfg(test)]
 mod tests;

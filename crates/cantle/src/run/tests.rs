@@ -45,7 +45,7 @@ pub(super) enum Op {
     DeleteRange(u8, u8),
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         6 => (0..KEYS).prop_map(Op::Put),
         2 => (0..KEYS).prop_map(Op::Delete),
@@ -93,6 +93,7 @@ pub(super) fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
         at_once_bytes: 1 << 20,
         cut_prefix_bytes: 8,
         longest_inline: 1 << 10,
+        filters: true,
     };
     Arc::new(RunEnv {
         tables: Arc::new(Tables::new(&log.files, Account::new(u64::MAX))),
@@ -108,7 +109,7 @@ pub(super) fn run_of(source: Source, span: Span) -> Run {
 
 /// A log with these operations, the first `indexed` of which are indexed on disk. The first
 /// operation has the version `first`.
-fn log_of(env: &RunEnv, ops: &[Op], first: u64, indexed: usize) -> Run {
+pub(super) fn log_of(env: &RunEnv, ops: &[Op], first: u64, indexed: usize) -> Run {
     let log = new_log(env, false);
     for (index, (op, version)) in ops.iter().zip(first..).enumerate() {
         match *op {
@@ -126,7 +127,7 @@ fn log_of(env: &RunEnv, ops: &[Op], first: u64, indexed: usize) -> Run {
 }
 
 /// A table of what a merge keeps of a stack; `None` if that is nothing.
-fn merged_table(env: &Arc<RunEnv>, stack: &RunStack, open: &[u64], bottom: Bottom) -> Option<Run> {
+pub(super) fn merged_table(env: &Arc<RunEnv>, stack: &RunStack, open: &[u64], bottom: Bottom) -> Option<Run> {
     let mut runs = merged_tables(env, stack, open, bottom, &[]);
     assert!(runs.len() <= 1);
     runs.pop()

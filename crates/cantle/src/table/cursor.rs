@@ -273,6 +273,19 @@ impl EntryCursor for TableCursor {
         })
     }
 
+    fn announce_index(&mut self, begin: bool) -> bool {
+        let handle = self.table.footer.index;
+        let is_needed = self.fill_cache && self.index.is_none() && self.table.seek_reads.are_slow();
+        if !is_needed || self.table.cached_block(handle).is_some() {
+            return false;
+        }
+        if begin {
+            self.table.prefetch(handle.offset, handle.framed_bytes());
+            self.table.seek_reads.count();
+        }
+        true
+    }
+
     fn announce(&mut self, key: &[u8], begin: bool) -> bool {
         if !self.fill_cache || !self.table.seek_reads.are_slow() {
             return false;

@@ -2,7 +2,7 @@
 //!
 //! A seek needs a block of each run. PebblesDB gives each table to a thread of its own, in the last
 //! level only, as threads cost more than they gain where tables are cached. Here the caller's thread
-//! asks the device for the blocks of all runs before it waits for the first
+//! asks the device for the indexes of all runs, and then for their blocks, before it waits for the first
 //! ([`EntryCursor::announce`]), so there is no thread to wait for, and errors are those of the reads
 //! that follow. Reads that nothing announced are timed: they show if this pays.
 //!

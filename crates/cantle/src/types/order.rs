@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 /// A user-defined order of keys, fixed for the life of a keyspace and checked by name at each open.
 ///
 /// It must be a total order that never changes, because files are sorted by it. It is called from
-/// many threads at once.
+/// many threads at once, and must not wait for one that uses the store: that one may wait for a block that this
+/// call's thread is to load.
 ///
 /// A comparator that fails, by a panic or by an error of [`try_compare`](Self::try_compare), has
 /// failed for good: the store becomes read-only, and the keyspaces of this order return

@@ -31,6 +31,7 @@ pub(super) fn check_in(vfs: &dyn Vfs, dir: &Path) {
     mapping(vfs, dir);
     hints(vfs, dir);
     many_places(vfs, dir);
+    reading_what_is_in_memory(vfs, dir);
 
     assert!(vfs.available_bytes(dir).unwrap() > 0);
     let identity = vfs.page_cache_identity(dir).unwrap();
@@ -260,6 +261,19 @@ fn hints(vfs: &dyn Vfs, dir: &Path) {
     file.sync_data().unwrap();
     let left = content(vfs, &path);
     assert_eq!((left.len(), &left[..4_093], &left[4_093..4_098]), (5_000, &bytes[..4_093], &b"again"[..]));
+}
+
+fn reading_what_is_in_memory(vfs: &dyn Vfs, dir: &Path) {
+    let file = create(vfs, &dir.join("in memory"), &[7; 100]);
+    let mut buffer = [0; 100];
+    // A file system need not know that it is.
+    for (offset, len) in [(0, 100), (40, 60), (100, 0), (1 << 40, 0)] {
+        if let Some(read) = file.read_now_at(&mut buffer, offset).unwrap() {
+            assert!(read <= len && buffer[..read].iter().all(|byte| *byte == 7), "{read} at {offset}");
+        }
+    }
+    assert!(file.read_now_at(&mut buffer, u64::MAX).unwrap().is_none_or(|read| read == 0));
+    assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 100);
 }
 
 /// Each place has its own outcome, in the order of the places, in one file or in many.

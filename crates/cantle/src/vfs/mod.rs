@@ -32,6 +32,7 @@ mod mapped;
 mod mem;
 mod overlay;
 mod page_cache;
+mod read_depth;
 mod read_queue;
 #[cfg_attr(
     not(all(
@@ -59,6 +60,7 @@ pub(crate) use lossy::LossyVfs;
 pub(crate) use machine::memory_bytes;
 pub use mem::{CrashPlan, MemFile, MemVfs, PendingChange, PendingKind, Survival, Tail};
 pub use overlay::OverlayVfs;
+pub(crate) use read_depth::DEPTH_MAX;
 pub use read_queue::{ReadQueue, ReadRequest};
 pub use stall::{Held, Stall, StallVfs};
 pub use std_fs::StdVfs;
@@ -185,6 +187,12 @@ pub type Reminder = Box<dyn Debug + Send + Sync>;
 pub trait VfsFile: Send + Sync + Debug {
     /// Reads at `offset` until `buffer` is full or the file ends; returns the number of bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The same, unless it would wait for a device, or might: then `None`, and the buffer has any content. A file
+    /// system that cannot tell answers `None`. Fewer bytes may be read than there are.
+    fn read_now_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let _ = (buffer, offset);
+        Ok(None)
+    }
     /// Writes all of `bytes` at `offset`, extending the file if need be. After an error any prefix
     /// of them, and nothing beyond it, may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;

@@ -13,6 +13,7 @@
 //! [`read_at`](VfsFile::read_at).
 
 use super::VfsFile;
+use super::read_depth::ReadDepth;
 use super::ring::Ring;
 use crate::sync::counter::Counter;
 use std::io;
@@ -71,6 +72,8 @@ pub struct ReadQueue {
     ring: OnceLock<Option<Ring>>,
     by_ring: Counter,
     by_hints: Counter,
+    /// The number of places that pays for a caller that does not know which it needs.
+    pub(crate) depth: ReadDepth,
 }
 
 impl ReadQueue {

@@ -211,6 +211,23 @@ impl VfsFile for StdFile {
         Ok(filled)
     }
 
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn read_now_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        // The kernel takes -1 for the position of the file.
+        if i64::try_from(offset).is_err() {
+            return Ok(None);
+        }
+        let read = rustix::io::preadv2(
+            &self.file,
+            &mut [io::IoSliceMut::new(buffer)],
+            offset,
+            rustix::io::ReadWriteFlags::NOWAIT,
+        );
+        // EAGAIN: not in the page cache. EOPNOTSUPP, EINVAL or ENOSYS: a file system or a kernel that cannot tell.
+        // Any other failure is one of the read that follows.
+        Ok(read.ok())
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         // Loops over short writes and interruptions.
         self.file.write_all_at(bytes, offset)

@@ -109,6 +109,17 @@ const KEYSPACE: &[Metric] = &[
         "Time of gets that files answered, by the place that answered them.",
     ),
     ("scan_log_reads", "scan_log_reads_total", "Reads of logs by scans."),
+    (
+        "parallel_gets",
+        "parallel_gets_total",
+        "Gets that waited for reads in several logs and tables at once.",
+    ),
+    ("parallel_get_runs", "parallel_get_runs_total", "Logs and tables that those gets searched."),
+    (
+        "parallel_get_runs_in_vain",
+        "parallel_get_runs_in_vain_total",
+        "Logs and tables that those gets searched in vain, as a newer one had the key.",
+    ),
     ("get_runs", "get_runs_total", "Logs and tables that gets asked, those that a filter excluded included."),
     ("filter_skips", "filter_skips_total", "Log parts and tables that a Bloom filter excluded from a get."),
     ("parts_passed_over", "log_parts_passed_over_total", "Log parts that lie outside of the keys asked for."),

@@ -267,8 +267,8 @@ pub fn build_index(
         request.search.index(&mut builder, key, hit);
     });
     let root = builder.finish_root();
-    let filter =
-        if request.order.hashable() { builder.filter(filter) } else { RecordPtr { offset: 0, len: 0 } };
+    let is_filtered = request.filter_bits_per_key > 0 && request.order.hashable();
+    let filter = if is_filtered { builder.filter(filter) } else { RecordPtr { offset: 0, len: 0 } };
     let tombstones = part.tombstones();
     let tombstones = tombstones.iter().map(|t| RangeTombstone { cell: None, ..(**t).clone() });
     let tombstones = RangeDeletes::new(request.order, tombstones);

@@ -6,14 +6,15 @@ use crate::cache::BlockCache;
 use crate::fetch::Directly;
 use crate::filter::bloom;
 use crate::merge::MergeCursor;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Mutex};
 use crate::table::properties::TableMeta;
 use crate::table::{Table, TableBuilder, TableGet, TableOptions};
 use crate::types::compression::Compression;
 use crate::types::entry::{EntryCursor, Kind};
 use crate::types::error::Error;
 use crate::types::order::KeyOrder;
+use crate::vfs::{FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -257,6 +258,50 @@ fn the_device_reads_the_tables_of_a_seek_at_the_same_time() {
     let fast = tables(false);
     seek(&fast, "user/00004000");
     assert_eq!(reads_ahead(&fast), [(0, 0); 3], "hints cost more than such reads");
+}
+
+/// SifrDB §4.3: a range begins with a search of all trees at the same time.
+#[test]
+fn the_device_reads_the_indexes_of_a_seek_at_the_same_time_and_then_the_blocks() {
+    let vfs = FaultVfs::new(Arc::new(MemVfs::new()));
+    let cache = BlockCache::new(8 << 20);
+    let table = |number: u64| {
+        let entries: Vec<_> = (0..3_000)
+            .map(|i| put(format!("user/{:08}", 4 * i + number), BASE_VERSION, vec![1; 100]))
+            .collect();
+        let (file, _) = build(&entries, TableOptions::default());
+        let path = PathBuf::from(number.to_string());
+        let opened = vfs.open(&path, OpenMode::CreateNew).unwrap();
+        opened.write_at(&file.bytes(), 0).unwrap();
+        let cache = cache.for_owner(cache.next_owner());
+        let table = Table::open(opened, path, (STORE, FILE), KeyOrder::Bytewise, cache).unwrap();
+        table.seek_reads.note(Duration::from_millis(1));
+        Arc::new(table)
+    };
+    let tables: Vec<Arc<Table>> = (0..4).map(table).collect();
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let (seen, indexes) = (calls.clone(), tables.clone());
+    vfs.set_rule(move |call| {
+        let table = indexes.iter().find(|table| table.path == call.path);
+        let is_index = table.is_some_and(|table| table.footer.index.offset == call.offset);
+        seen.lock().push((call.operation, is_index));
+        Verdict::Pass
+    });
+    let sources = tables.iter().map(|table| Box::new(table.cursor()) as Box<dyn EntryCursor>);
+    let mut merged = MergeCursor::new(KeyOrder::Bytewise, sources.collect());
+    merged.seek(b"user/00004001").unwrap();
+    assert_eq!(merged.entry().unwrap().key, b"user/00004001");
+    let (index_ahead, block_ahead) = ((Operation::Prefetch, true), (Operation::Prefetch, false));
+    let (index_read, block_read) = ((Operation::ReadAt, true), (Operation::ReadAt, false));
+    // Each is asked for before any of its kind is read, but for the first index.
+    let mut expected = vec![index_ahead; 3];
+    expected.extend([index_read, block_ahead].repeat(4));
+    expected.extend([block_read; 4]);
+    assert_eq!(*calls.lock(), expected);
+    assert!(tables.iter().zip([1, 2, 2, 2]).all(|(table, count)| table.seek_reads.announced() == count));
+    // All is cached now.
+    merged.seek(b"user/00004001").unwrap();
+    assert_eq!(calls.lock().len(), expected.len());
 }
 
 #[test]
