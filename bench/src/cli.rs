@@ -127,7 +127,7 @@ struct Common {
     #[arg(long)]
     background_threads: Option<usize>,
 
-    /// Turns of each engine at each cell [default: 3; 1 in the suite pebblesdb, whose time is limited]
+    /// Turns of each engine at each cell [default: 3; 1 in the suites pebblesdb and sifrdb, whose time is limited]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: Option<u64>,
 
@@ -140,12 +140,12 @@ struct Common {
     writing_step: Duration,
 
     /// The longest time of all turns at a cell: the steps of a turn share it, and end early [default:
-    /// 10m in the suite pebblesdb, none in others]
+    /// 10m in the suites pebblesdb and sifrdb, none in others]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     cell_time: Option<Duration>,
 
-    /// The longest time of the run, of which each cell has its share [default: 100m in the suite
-    /// pebblesdb, none in others]
+    /// The longest time of the run, of which each cell has its share [default: 100m in the suites
+    /// pebblesdb and sifrdb, none in others]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     suite_time: Option<Duration>,
 
@@ -242,7 +242,7 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
     }
     engines.iter().try_for_each(engine::check)?;
     let seconds = |asked: Option<Duration>, usual: f64| {
-        asked.map_or((suite == suite::PEBBLESDB).then_some(usual), |time| Some(time.as_secs_f64()))
+        asked.map_or(suite::is_timed(suite).then_some(usual), |time| Some(time.as_secs_f64()))
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory_bytes = common.memory.unwrap_or((PAPER_MEMORY_BYTES * scale) as u64);
@@ -259,7 +259,7 @@ fn plan(suite: &str, scale: f64, common: &Common) -> Result<Plan> {
         durability: common.durability,
         threads: common.threads.unwrap_or(cores as u64),
         background_threads: common.background_threads.unwrap_or((cores / 2).clamp(1, 4)),
-        rounds: common.rounds.unwrap_or(if suite == suite::PEBBLESDB { 1 } else { 3 }),
+        rounds: common.rounds.unwrap_or(if suite::is_timed(suite) { 1 } else { 3 }),
         seconds_max: common.step.as_secs_f64(),
         writing_seconds_max: common.writing_step.as_secs_f64(),
         cell_seconds_max: seconds(common.cell_time, 600.0),

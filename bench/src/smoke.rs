@@ -39,6 +39,8 @@ pub fn run() -> Result<bool> {
     let mut is_sound = measure(evendb, &dir.path().join("evendb"))?;
     let pebblesdb = suite_of(suite::PEBBLESDB, &["cantle:layout=flsm".into()], 1.0 / 4096.0)?;
     is_sound &= measure(pebblesdb, &dir.path().join(suite::PEBBLESDB))?;
+    let sifrdb = suite_of(suite::SIFRDB, &["cantle:layout=forest".into()], 1.0 / 4096.0)?;
+    is_sound &= measure(sifrdb, &dir.path().join(suite::SIFRDB))?;
     Ok(is_sound & reference::smoke()?)
 }
 

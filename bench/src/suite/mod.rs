@@ -8,8 +8,10 @@ mod builder;
 mod evendb;
 pub mod goals;
 pub mod measure;
+mod parts;
 mod pebblesdb;
 pub mod rows;
+mod sifrdb;
 mod yodb;
 
 pub use builder::{Builder, Parameters};
@@ -212,8 +214,16 @@ pub struct Suite {
 /// The name of the suite of PebblesDB's paper.
 pub const PEBBLESDB: &str = "pebblesdb";
 
+/// The name of the suite of SifrDB's paper.
+pub const SIFRDB: &str = "sifrdb";
+
+/// True for a suite whose time is limited: data shrinks before cells go.
+pub fn is_timed(name: &str) -> bool {
+    [PEBBLESDB, SIFRDB].contains(&name)
+}
+
 /// Names of suites.
-pub const NAMES: [&str; 2] = ["evendb", PEBBLESDB];
+pub const NAMES: [&str; 3] = ["evendb", PEBBLESDB, SIFRDB];
 
 /// The suite of this name; `only` picks figures by their names or the beginnings of them, all if it
 /// is empty.
@@ -227,6 +237,7 @@ pub fn build(name: &str, parameters: &Parameters, only: &[String]) -> Result<Sui
             beyond::add(&mut builder);
         }
         PEBBLESDB => pebblesdb::add(&mut builder),
+        SIFRDB => sifrdb::add(&mut builder),
         _ => return Err(Failure(format!("there is no suite {name:?}; there are {}", NAMES.join(", ")))),
     }
     for wanted in only {
@@ -300,10 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn the_suite_of_pebblesdb_has_its_figures_and_every_row_a_cell_with_its_steps() {
-        let suite = build(PEBBLESDB, &Parameters::default(), &[]).unwrap();
-        let ids: HashSet<&str> = suite.figures.iter().map(|figure| figure.id).collect();
-        for id in [
+    fn the_suites_of_pebblesdb_and_sifrdb_have_their_figures_and_every_row_a_cell_with_its_steps() {
+        let of_pebblesdb = [
             "figure-4a",
             "figure-4b",
             "figure-4c",
@@ -315,9 +324,19 @@ mod tests {
             "empty-guards",
             "table-2",
             "space",
-        ] {
-            assert!(ids.contains(id), "{id}");
-        }
+        ];
+        let of_sifrdb =
+            ["figure-2", "table-1", "figure-8", "figure-9", "figure-9a", "figure-9d", "figure-12"];
+        check_suite(PEBBLESDB, &of_pebblesdb);
+        check_suite(SIFRDB, &of_sifrdb);
+        let figures = build(PEBBLESDB, &Parameters::default(), &["table-2".into()]).unwrap();
+        assert!(figures.rows.len() == 2 && figures.cells.len() == 1, "{:?}", figures.rows);
+    }
+
+    fn check_suite(name: &str, wanted: &[&str]) {
+        let suite = build(name, &Parameters::default(), &[]).unwrap();
+        let ids: HashSet<&str> = suite.figures.iter().map(|figure| figure.id).collect();
+        assert!(wanted.iter().all(|id| ids.contains(id)), "{ids:?}");
         let cells: HashSet<&str> = suite.cells.iter().map(|cell| cell.id.as_str()).collect();
         assert_eq!(cells.len(), suite.cells.len(), "a cell twice");
         for row in &suite.rows {
@@ -328,8 +347,6 @@ mod tests {
             }
             assert!(!row.goals.is_empty() && !row.musts.is_empty(), "{}", row.title);
         }
-        let figures = build(PEBBLESDB, &Parameters::default(), &["table-2".into()]).unwrap();
-        assert!(figures.rows.len() == 2 && figures.cells.len() == 1, "{:?}", figures.rows);
     }
 
     #[test]

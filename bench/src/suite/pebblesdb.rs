@@ -5,15 +5,16 @@
 
 use super::builder::{Builder, panel, point, series};
 use super::measure::Measure;
+use super::parts::{FILL, OPERATIONS, READ, SETTLED, fill, rate, row, run, settle, tables};
 use super::rows::Against::{Leveled, Nothing, RocksDb, Universal};
-use super::rows::{Against, Bound, Quantity, Row};
-use super::{Cell, PageCache, Panel, View};
+use super::rows::Quantity;
+use super::{Cell, PageCache, View};
 use crate::engine::Spec;
 use crate::job::{Order, Step};
 use crate::runner::FIRST_GETS;
-use cantle_workloads::generator::Distribution::{self, Uniform, ZipfSimple};
+use cantle_workloads::generator::Distribution::{Uniform, ZipfSimple};
 use cantle_workloads::records::Sizes;
-use cantle_workloads::workload::Workload::{self, A, B, C, D, E100, F, P};
+use cantle_workloads::workload::Workload::{A, B, C, D, E100, F, P};
 
 /// The paper's records: small ones, usual ones, those of its test of empty guards, and those of its
 /// applications.
@@ -37,14 +38,9 @@ const LITTLE: f64 = 1.0 / 8.0;
 const LITTLE_BYTES: u64 = 128 << 20;
 const DATA_LITTLE: f64 = 30.0;
 
-/// Reads and seeks of the paper's micro-benchmarks, and operations of its YCSB runs.
-const OPERATIONS: f64 = 10e6;
-
 /// Operations that no run reaches: the step ends with its time.
 const ENDLESS: u64 = 1 << 50;
 
-const FILL: &[&str] = &["fill"];
-const SETTLED: &[&str] = &["fill", "settle"];
 const UPDATES: [&str; 10] = [
     "update-1",
     "update-2",
@@ -74,63 +70,10 @@ pub fn add(builder: &mut Builder) {
     opening(builder);
 }
 
-fn bounds<const N: usize>(bounds: [(Against, f64); N]) -> Vec<Bound> {
-    bounds.map(|(against, at)| Bound { against, at }).into()
-}
-
-fn row<const N: usize, const M: usize>(
-    title: impl Into<String>,
-    cell: &str,
-    quantity: Quantity,
-    goals: [(Against, f64); N],
-    musts: [(Against, f64); M],
-) -> Row {
-    Row { title: title.into(), cell: cell.into(), quantity, goals: bounds(goals), musts: bounds(musts) }
-}
-
-/// A row of a ratio to the best RocksDB.
-fn rate(title: &str, cell: &str, steps: &'static [&'static str], goal: f64, must: f64) -> Row {
-    row(title, cell, Quantity::Rate(steps), [(RocksDb, goal)], [(RocksDb, must)])
-}
-
 impl Builder {
     /// Records of data of this many limits of the paper's memory.
     fn times_memory(&self, times: f64, sizes: Sizes) -> u64 {
         self.scaled(times * MEMORY / sizes.record_bytes() as f64)
-    }
-
-    fn gets(&self, records: u64) -> Step {
-        let operations = self.scaled(OPERATIONS);
-        Step::Run {
-            name: "gets".into(),
-            workload: C,
-            distribution: Some(Uniform),
-            theta: 0.0,
-            records,
-            warmup: (operations / 4).min(records),
-            operations,
-            with_appends: false,
-        }
-    }
-
-    fn seek(&self, name: &str, records: u64, nexts: u64) -> Step {
-        Step::Seek { name: name.into(), records, nexts, operations: self.scaled(OPERATIONS) }
-    }
-
-    /// Reads of a settled store, and the wait for the merges that they caused.
-    fn reads(&self, records: u64) -> Vec<Step> {
-        vec![
-            self.gets(records),
-            self.seek("seeks", records, 0),
-            self.seek("seeks-50", records, 50),
-            settle("settle-after"),
-        ]
-    }
-
-    /// A cell that fills its own store.
-    fn filling(&self, id: &str, sizes: Sizes, memory: f64, steps: Vec<Step>) -> Cell {
-        let threads = self.threads();
-        Cell { sizes, memory, ..Cell::new(format!("{id}/{sizes}"), 0, steps, threads) }
     }
 
     /// A cell that starts from a copy of a data set, which was loaded in random order and is settled.
@@ -140,38 +83,6 @@ impl Builder {
         Cell { sizes: USUAL, is_scattered: true, ..cell }
     }
 }
-
-fn fill(name: &str, records: u64, order: Order, round: u64) -> Step {
-    Step::Fill { name: name.into(), records, first: 0, order, round }
-}
-
-fn settle(name: &str) -> Step {
-    Step::Settle { name: name.into() }
-}
-
-/// A table of every engine for each of these steps, with the bytes of the process beside those of the
-/// device.
-fn tables(title: &str, cell: &str, steps: &[&'static str]) -> Vec<Panel> {
-    let columns = vec![
-        Measure::Throughput,
-        Measure::Duration,
-        Measure::Dirtied,
-        Measure::Written,
-        Measure::DeviceWritten,
-        Measure::Read,
-        Measure::Space,
-        Measure::ProcessorPerOperation,
-        Measure::Resident,
-        Measure::Longest,
-    ];
-    let table = |step: &&'static str| {
-        let points = vec![point("", cell.to_string(), step)];
-        panel(format!("{title}: {step}"), "", View::Table(columns.clone()), vec![series("", points)])
-    };
-    steps.iter().map(table).collect()
-}
-
-const READ: [&str; 6] = ["fill", "settle", "gets", "seeks", "seeks-50", "settle-after"];
 
 fn small(builder: &mut Builder) {
     let records = builder.times_memory(DATA, SMALL);
@@ -466,25 +377,6 @@ fn ycsb(builder: &mut Builder) {
         "The layout `chunk` has a turn, too. In E 5 % are puts, in F every operation reads and writes.",
         panels,
     );
-}
-
-fn run(
-    name: &str,
-    workload: Workload,
-    distribution: Option<Distribution>,
-    records: u64,
-    operations: u64,
-) -> Step {
-    Step::Run {
-        name: name.into(),
-        workload,
-        distribution,
-        theta: super::evendb::THETA,
-        records,
-        warmup: (operations / 4).min(records),
-        operations,
-        with_appends: false,
-    }
 }
 
 fn delays(builder: &mut Builder) {

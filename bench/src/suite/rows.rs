@@ -38,6 +38,8 @@ pub enum Against {
     Universal,
     /// RocksDB's best configuration.
     RocksDb,
+    /// Cantle, if a get searches one tree after the other.
+    OneByOne,
 }
 
 impl Against {
@@ -48,6 +50,7 @@ impl Against {
             Self::Leveled => engine.is_rocksdb() && !engine.is_universal(),
             Self::Universal => engine.is_universal(),
             Self::RocksDb => engine.is_rocksdb(),
+            Self::OneByOne => engine.settings.get("parallel_search").is_some_and(|at_once| at_once == "1"),
         }
     }
 
@@ -58,6 +61,7 @@ impl Against {
             Self::Leveled => "leveled",
             Self::Universal => "universal",
             Self::RocksDb => "RocksDB",
+            Self::OneByOne => "one tree after the other",
         }
     }
 }
@@ -84,6 +88,10 @@ pub enum Quantity {
     Open,
     /// The first operation of the step, in ms.
     First(&'static str),
+    /// Half of the gets of the step took at most this long, in ms.
+    Get50(&'static str),
+    /// 99 of 100 gets of the step took at most this long, in ms.
+    Get99(&'static str),
 }
 
 const MIB: f64 = (1 << 20) as f64;
@@ -106,7 +114,7 @@ impl Quantity {
             Self::Rate(_) => "k/s",
             Self::Kept(..) | Self::SpaceOfBound(_) => "%",
             Self::Space(_) => "×",
-            Self::LongestDelay(_) | Self::Open | Self::First(_) => "ms",
+            Self::LongestDelay(_) | Self::Open | Self::First(_) | Self::Get50(_) | Self::Get99(_) => "ms",
             Self::ResidentOverBudget => "MiB",
         }
     }
@@ -116,9 +124,12 @@ impl Quantity {
         match self {
             Self::Written(steps) | Self::Rate(steps) => steps.to_vec(),
             Self::Kept(one, other) => vec![one, other],
-            Self::Space(step) | Self::SpaceOfBound(step) | Self::LongestDelay(step) | Self::First(step) => {
-                vec![step]
-            }
+            Self::Space(step)
+            | Self::SpaceOfBound(step)
+            | Self::LongestDelay(step)
+            | Self::First(step)
+            | Self::Get50(step)
+            | Self::Get99(step) => vec![step],
             Self::ResidentOverBudget | Self::Open => Vec::new(),
         }
     }
@@ -153,6 +164,8 @@ impl Quantity {
             }
             Self::Open => Some(outcome.open_ms),
             Self::First(name) => Some(step(name)?.first_ns? as f64 / 1e6),
+            Self::Get50(name) => positive(step(name)?.latency.get("get")?.p50_ns as f64 / 1e6),
+            Self::Get99(name) => positive(step(name)?.latency.get("get")?.p99_ns as f64 / 1e6),
         }
     }
 
