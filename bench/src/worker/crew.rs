@@ -289,9 +289,9 @@ impl Crew<'_> {
 
     fn scan(&self, next: &Next, tally: &mut Tally) -> Result {
         let (mut rows, mut bytes, mut wrong) = (0u64, 0, 0);
-        // The order of rows is checked by their keys' first 16 bytes, which is the whole key in the
+        // The order of rows is checked by their keys' first 32 bytes, which is the whole key in the
         // workloads.
-        let mut last = 0u128;
+        let mut last = [0; 32];
         self.engine.scan(&next.key, next.to.as_deref(), next.rows, &mut |key, value| {
             let prefix = prefix(key);
             let is_right = !next.is_checkable || (value.starts_with(key) && (rows == 0 || prefix > last));
@@ -306,9 +306,9 @@ impl Crew<'_> {
     }
 }
 
-fn prefix(key: &[u8]) -> u128 {
-    let mut bytes = [0; 16];
-    let length = key.len().min(16);
-    bytes[..length].copy_from_slice(&key[..length]);
-    u128::from_be_bytes(bytes)
+fn prefix(key: &[u8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let len = key.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&key[..len]);
+    bytes
 }
