@@ -640,7 +640,18 @@ cantle_status cantle_keyspace_options_free(cantle_keyspace_options *options);
  * `level_percent`, the part of the next level at which a level is merged down, 1 to 100, off by
  * default; `top_level_bits`, the lowest bits of a key's hash that are set if it begins a guard of
  * level 1, 1 to 48, off by default, which chooses guards from the data; `bit_decrement`, the bits
- * fewer for each deeper level, 0 to 16, 2 by default.
+ * fewer for each deeper level, 0 to 16, 2 by default; `parallel_search`, the logs and tables that a
+ * get searches at the same time at most, where it has to read several of them from a device, 1 to
+ * 16, 16 by default.
+ *
+ * The options of `forest` (SifrDB): `generation_bytes`, `log_is_level_0` and `parallel_search` as in
+ * `flsm`; `growth_factor`, the trees of a stage beyond which the oldest ones become one tree of the
+ * next, 2 to 16, 4 by default; `sub_tree_bytes`, the usual length of a sub-tree, 4KiB to 1GiB, by
+ * default 2MiB, and more beyond 128GiB of data; `cleaning_threshold`, the sub-trees that a merge
+ * writes before it removes those that it has merged, 1 to 10000, by default at least 11;
+ * `seek_compaction`, a number of seeks without a write after which a range of keys is merged into
+ * one tree, 1 to 1000000, off by default; `filters`, false for no Bloom filters, and `size_tiered`,
+ * true for one table a tree, both for comparisons with the paper.
  *
  * Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
  * no options of a keyspace or was freed, and for a value that is not of its type (a text that

@@ -194,7 +194,16 @@ def open(
         1 to 12 for each guard by its own reads and writes; seek_compaction, a number of seeks
         without a write after which a guard is merged, default off; level_percent, the part of the
         next level at which a level is merged down, default off; top_level_bits and bit_decrement,
-        which choose guards by the hash of keys as PebblesDB does, default off and 2.
+        which choose guards by the hash of keys as PebblesDB does, default off and 2;
+        parallel_search, the logs and tables that a get searches at the same time at most, where it
+        has to read several of them from a device, 1 to 16, default 16. Options of "forest" (SifrDB):
+        generation_bytes, log_is_level_0 and parallel_search as in "flsm"; growth_factor, the trees
+        of a stage beyond which the oldest ones become one tree of the next, 2 to 16, default 4;
+        sub_tree_bytes, the usual length of a sub-tree, by default 2MiB, and more beyond 128GiB of
+        data; cleaning_threshold, the sub-trees that a merge writes before it removes those that it
+        has merged, by default at least 11; seek_compaction, a number of seeks without a write after
+        which a range of keys is merged into one tree, default off; filters, False for no Bloom
+        filters, and size_tiered, True for one table a tree, both for comparisons with the paper.
     comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or the
         order of an existing keyspace.
     compression: "none" (default), "lz4" or "zstd". compression_level: of Zstandard, 1 to 22,

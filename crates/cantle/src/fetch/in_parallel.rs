@@ -2,8 +2,8 @@
 //! at the same time.
 //!
 //! A read waits for a device if neither a cache nor a read that does not wait ([`VfsFile::read_now_at`]) answers it.
-//! Where the file system does not tell, every read that no cache answers counts as one.
-//! Until the first one this costs a get as much as [`Directly`](super::Directly): what the other reads need is
+//! Some file systems cannot read without waiting. There, any block that is in no cache counts as one on the device.
+//! Until the first such read this costs a get as much as [`Directly`](super::Directly): what the other reads need is
 //! made only then.
 //!
 //! Thread safety: it belongs to one thread.

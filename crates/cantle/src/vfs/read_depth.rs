@@ -30,7 +30,7 @@ pub struct ReadDepth {
     /// Average of the time that places would have taken one after the other, divided by the time that they took
     /// at once, in thousandths; 0 before the first ones.
     gain: AtomicU64,
-    /// Number of readers that read several places now.
+    /// Number of readers that wait for reads now.
     reading: AtomicUsize,
     asked: AtomicU64,
     /// Files in memory gain nothing.
@@ -44,7 +44,7 @@ fn move_average(average: &AtomicU64, value: u64) {
     average.store(after.max(1), Relaxed);
 }
 
-/// A reader that reads several places, until it is dropped.
+/// A reader that waits for reads, until it is dropped.
 pub struct Reading<'a>(&'a AtomicUsize);
 
 impl Drop for Reading<'_> {
