@@ -433,7 +433,7 @@ fn dead_versions_and_batches_take_their_dropped_ranges_back() {
 
 /// Greater keys first. No key lies directly behind another.
 #[derive(Debug)]
-struct Backwards;
+pub struct Backwards;
 
 impl Comparator for Backwards {
     fn name(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! The choice of merges and of guards, from text to text.
 
+use super::dropped_tests::Backwards;
 use super::levels::{Changing, Levels};
 use super::pick::{WHOLE, alike, even, levels_for, outgrown};
 use crate::files::Files;
@@ -610,4 +611,17 @@ fn logs_become_fragments_of_the_guards_of_level_1() {
     assert_eq!(merged("-[]"), "-..- [] Reached near 100 into [1]");
     assert_eq!(merged("-[5] m[5] t[]"), "-..t [] Deeper at m into [1, 2]\nt..- [] Reached near 100 into [3]");
     assert_eq!(merged("-[5] m[6]\n -[7] c[8] m[9]"), "-..- [] Deeper at m into [1, 2]");
+}
+
+/// The empty key is the last one there.
+#[test]
+fn a_run_of_the_first_guard_sinks_into_the_first_guard_in_every_order() {
+    let sunk = |order: &KeyOrder| {
+        let levels = levels("-[90] m[90]\n -[90] m[90]");
+        let change = levels.after(order, &Job::of_moves(vec![Move::Sink { group: 1 }]), &[]);
+        assert_eq!((change.missed, change.shape.fault(order)), (None, None));
+        change.shape.last().iter().map(|guard| guard.runs.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(sunk(&KeyOrder::Bytewise), [2, 1]);
+    assert_eq!(sunk(&KeyOrder::custom(Arc::new(Backwards))), [2, 1]);
 }

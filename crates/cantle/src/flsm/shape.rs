@@ -349,8 +349,12 @@ impl Changing<'_> {
     }
 
     fn adopt(&mut self, level: u32, run: &Run) {
-        let key = run.span.start.as_deref().unwrap_or_default();
-        let Some((level, place)) = self.place_at(level, key) else { return };
+        // The empty key is not the first one in every order.
+        let found = match &run.span.start {
+            Some(start) => self.place_at(level, start),
+            None => (level as usize).checked_sub(1).map(|number| (number, 0)),
+        };
+        let Some((level, place)) = found else { return };
         let guard = &self.levels.levels[level][place];
         let runs = std::iter::once(run).chain(&guard.runs).cloned().collect();
         let guard = guard.with_runs(runs);
