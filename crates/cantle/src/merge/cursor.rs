@@ -30,13 +30,13 @@ impl MergeCursor {
         self.start(false, |source| source.seek_to_last())
     }
 
-    /// To the newest version of the first key at or after `key`; then forward.
+    /// To the newest entry of the first key at or after `key`; then forward.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.announce(key);
         self.start(true, |source| source.seek(key))
     }
 
-    /// To the oldest version of the last key before `key`; then back.
+    /// To the oldest entry of the last key before `key`; then back.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.announce(key);
         self.start(false, |source| source.seek_before(key))
@@ -121,8 +121,7 @@ impl MergeCursor {
     /// True if source `a` comes before source `b` in the walk.
     fn is_before(&self, a: usize, b: usize) -> bool {
         let (Some(x), Some(y)) = (self.sources[a].entry(), self.sources[b].entry()) else { return false };
-        let order =
-            self.order.compare(x.key, y.key).then_with(|| y.version.cmp(&x.version)).then_with(|| a.cmp(&b));
+        let order = self.order.compare(x.key, y.key).then_with(|| a.cmp(&b));
         if self.forward { order == Ordering::Less } else { order == Ordering::Greater }
     }
 

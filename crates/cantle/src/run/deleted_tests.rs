@@ -25,7 +25,7 @@ use crate::types::span::Span;
 use crate::vfs::MemVfs;
 use bytes::Bytes;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A write; a snapshot is opened after it if `snapshot`, and the next write has a new version.
 type Write = (Op, bool);
@@ -116,6 +116,47 @@ fn drop_parts(order: &KeyOrder, run: &mut Run, deleted: &[DeletedRange], open: &
     run.dropped_ranges = DroppedRanges::new(longest(ranges));
 }
 
+/// The first of the levels to merge, their number, keys at which the tables begin, and if a snapshot is closed
+/// before it.
+type Merge = (usize, usize, BTreeSet<u8>, bool);
+
+/// Writes logs that end before these numbers of writes, and merges neighbours of them.
+fn check(writes: &[Write], cuts: &[usize], merges: Vec<Merge>, notes_parts: bool) {
+    let env = run_env(log_env(&(Arc::new(MemVfs::new()) as _), 1));
+    let numbered = versioned(writes);
+    let mut open: Vec<u64> =
+        numbered.iter().zip(writes).filter(|(_, (_, snapshot))| *snapshot).map(|((_, at), _)| *at).collect();
+    let ends: BTreeSet<usize> = cuts.iter().map(|cut| cut % writes.len()).chain([0, writes.len()]).collect();
+    let ends: Vec<usize> = ends.into_iter().collect();
+    // A level of the stack is a list of runs that have no key in common.
+    let mut levels: Vec<Vec<Run>> = ends
+        .windows(2)
+        .rev()
+        .map(|end| vec![log_of(&env, &numbered[end[0]..end[1]], end[0] as u64)])
+        .collect();
+    let stack = |levels: &[Vec<Run>]| RunStack { files: levels.iter().flatten().cloned().collect() };
+    assert_seen(&env, &stack(&levels), &numbered, &open);
+    for (from, count, starts, closes) in merges {
+        if closes && !open.is_empty() {
+            open.remove(open.len() / 2);
+        }
+        let from = from % levels.len();
+        let to = (from + count).min(levels.len());
+        let bottom = if to == levels.len() { Bottom::Reached } else { Bottom::Deeper };
+        let starts: Vec<Bytes> = starts.into_iter().map(|key| Bytes::copy_from_slice(&key_of(key))).collect();
+        let inputs = stack(&levels[from..to]);
+        let output = merged_tables(&env, &inputs, &open, bottom, &starts);
+        if notes_parts && bottom == Bottom::Deeper {
+            let merged = Merged::needed(&env, &inputs, (&BytesRead::default(), Copying::ALL), &open).unwrap();
+            let deleted = merged.carried(&Keep::new(open.clone()));
+            let older = levels[to..].iter_mut().flatten();
+            older.for_each(|run| drop_parts(&env.order, run, &deleted, &open));
+        }
+        levels.splice(from..to, [output]);
+        assert_seen(&env, &stack(&levels), &numbered, &open);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -126,38 +167,18 @@ proptest! {
         merges in prop::collection::vec((0..8usize, 2..5usize, prop::collection::btree_set(0..KEYS, 0..3), any::<bool>()), 1..6),
         notes_parts in any::<bool>(),
     ) {
-        let env = run_env(log_env(&(Arc::new(MemVfs::new()) as _), 1));
-        let numbered = versioned(&writes);
-        let mut open: Vec<u64> =
-            numbered.iter().zip(&writes).filter(|(_, (_, snapshot))| *snapshot).map(|((_, at), _)| *at).collect();
-        let mut ends: Vec<usize> = cuts.into_iter().map(|cut| cut % writes.len()).chain([0, writes.len()]).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        // A level of the stack is a list of runs that have no key in common.
-        let mut levels: Vec<Vec<Run>> =
-            ends.windows(2).rev().map(|end| vec![log_of(&env, &numbered[end[0]..end[1]], end[0] as u64)]).collect();
-        let stack = |levels: &[Vec<Run>]| RunStack { files: levels.iter().flatten().cloned().collect() };
-        assert_seen(&env, &stack(&levels), &numbered, &open);
-        for (from, count, starts, closes) in merges {
-            if closes && !open.is_empty() {
-                open.remove(open.len() / 2);
-            }
-            let from = from % levels.len();
-            let to = (from + count).min(levels.len());
-            let bottom = if to == levels.len() { Bottom::Reached } else { Bottom::Deeper };
-            let starts: Vec<Bytes> = starts.into_iter().map(|key| Bytes::copy_from_slice(&key_of(key))).collect();
-            let inputs = stack(&levels[from..to]);
-            let output = merged_tables(&env, &inputs, &open, bottom, &starts);
-            if notes_parts && bottom == Bottom::Deeper {
-                let merged = Merged::needed(&env, &inputs, (&BytesRead::default(), Copying::ALL), &open).unwrap();
-                let deleted = merged.carried(&Keep::new(open.clone()));
-                let older = levels[to..].iter_mut().flatten();
-                older.for_each(|run| drop_parts(&env.order, run, &deleted, &open));
-            }
-            levels.splice(from..to, [output]);
-            assert_seen(&env, &stack(&levels), &numbered, &open);
-        }
+        check(&writes, &cuts, merges, notes_parts);
     }
+}
+
+/// The oldest run is merged alone, and keeps a delete of the key with the version of the range delete that
+/// is noted for it, which is higher than that of the newer write.
+#[test]
+fn a_noted_range_delete_hides_no_newer_run() {
+    let deleted = Op::DeleteRange(8, 12);
+    let writes = [(Op::Put(11), false), (deleted, false), (Op::Put(11), true), (deleted, false)];
+    let merges = [(3, 1), (0, 2), (2, 1), (0, 3)].map(|(from, count)| (from, count, BTreeSet::new(), false));
+    check(&writes, &[1, 2, 3], merges.into(), true);
 }
 
 #[test]
