@@ -270,6 +270,17 @@ impl Pool {
         self.handle.shared.state().tickers.push(ticked);
     }
 
+    /// Leaves the calls of the present tickers to the test. None is under way when this returns.
+    #[cfg(test)]
+    pub fn stop_ticking(&self) {
+        let tickers = self.handle.shared.state().tickers.clone();
+        for ticked in tickers {
+            while ticked.busy.swap(true, AcqRel) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
     /// Calls the tickers as soon as possible.
     pub fn wake(&self) {
         self.handle.shared.tick.notify_one();

@@ -225,7 +225,8 @@ mod tests {
     use crate::{ChunkOptions, KeyspaceOptions, Options};
 
     /// Munks are loaded and evicted by the test only. The background does neither, and sorts no
-    /// log, which would hold a munk twice for a while.
+    /// log, which would hold a munk twice for a while. Nothing depends on the time: the test calls
+    /// for the ticks, which halve scores.
     fn open(budget_bytes: u64, munks: u64) -> (Db, Arc<Chunks>) {
         let keyspace = KeyspaceOptions::new()
             .layout(ChunkOptions::new().munks(false).chunk_bytes(1 << 20).log_bytes(u64::MAX));
@@ -240,6 +241,7 @@ mod tests {
         while !chunks.context.substrate.budget.knows_data() {
             db.tick_for_test();
         }
+        chunks.context.substrate.pool.stop_ticking();
         (db, chunks)
     }
 
@@ -308,6 +310,7 @@ mod tests {
         let (db, chunks) = open(24 << 20, 32);
         let counters = &chunks.context.counters;
         let turn = |number: u64| {
+            db.tick_for_test();
             for (place, (_, chunk)) in chunks.index.view().iter().enumerate() {
                 read(&chunks, chunk, 1000 + (place as u64 * 7 + number * 31) % 200);
             }
@@ -348,6 +351,7 @@ mod tests {
         while !first.context.substrate.budget.knows_data() {
             stores[0].tick_for_test();
         }
+        first.context.substrate.pool.stop_ticking();
         let read_all = |chunks: &Chunks, score| {
             chunks.index.view().iter().for_each(|(_, chunk)| read(chunks, chunk, score));
         };
