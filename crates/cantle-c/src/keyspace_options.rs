@@ -107,7 +107,9 @@ pub unsafe extern "C" fn cantle_keyspace_options_free(
 /// writes before it removes those that it has merged, 1 to 10000, by default at least 11;
 /// `seek_compaction`, a number of seeks without a write after which a range of keys is merged into
 /// one tree, 1 to 1000000, off by default; `filters`, false for no Bloom filters, and `size_tiered`,
-/// true for one table a tree, both for comparisons with the paper.
+/// true for one table a tree, both for comparisons with the paper; `aligned_storing`, true to
+/// allocate the space of a sub-tree before it is written, and `direct_io`, true to write sub-trees
+/// past the operating system's page cache, both false by default.
 ///
 /// Ownership: nothing changes hands. Errors: CANTLE_INVALID_ARGUMENT for NULL, for a handle that is
 /// no options of a keyspace or was freed, and for a value that is not of its type (a text that

@@ -203,7 +203,9 @@ def open(
         data; cleaning_threshold, the sub-trees that a merge writes before it removes those that it
         has merged, by default at least 11; seek_compaction, a number of seeks without a write after
         which a range of keys is merged into one tree, default off; filters, False for no Bloom
-        filters, and size_tiered, True for one table a tree, both for comparisons with the paper.
+        filters, and size_tiered, True for one table a tree, both for comparisons with the paper;
+        aligned_storing, True to allocate the space of a sub-tree before it is written, and direct_io,
+        True to write sub-trees past the operating system's page cache, both default False.
     comparator: one of comparators, fixed when the keyspace is created. Default: bytewise, or the
         order of an existing keyspace.
     compression: "none" (default), "lz4" or "zstd". compression_level: of Zstandard, 1 to 22,

@@ -66,6 +66,8 @@ impl Settings {
             cut_prefix_bytes: self.rules.cut_prefix_bytes,
             longest_inline: u32::MAX,
             filters: true,
+            allocates: false,
+            direct_io: false,
         }
     }
 }

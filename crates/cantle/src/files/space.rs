@@ -133,6 +133,8 @@ impl Drop for Promise {
 pub trait Room {
     /// The granted bytes that are left.
     fn left_bytes(&self) -> u64;
+    /// True if the file system has place for a file of `bytes`, which was granted or is a small part of what is free.
+    fn has(&self, bytes: u64) -> bool;
     /// Asks for more bytes, as the estimate was too low.
     fn extend(&mut self, bytes: u64) -> Result<()>;
     /// Records that a file of `bytes` was written.

@@ -87,6 +87,8 @@ impl Named for Levels {
             row_cache: settings.row_cache,
             parallel_search: own.parallel_search,
             filters: true,
+            aligned_storing: false,
+            direct_io: false,
             rules,
         }
     }

@@ -14,6 +14,7 @@ use crate::lsm::maintain::GENERATIONS;
 use crate::lsm::shape::{Rules, Shape};
 use crate::lsm::state::State;
 use crate::manifest::LayoutState;
+use crate::run::env::RunCounters;
 use crate::run::run::Run;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
@@ -77,6 +78,8 @@ impl Named for Trees {
             row_cache: settings.row_cache,
             parallel_search: own.parallel_search,
             filters: own.filters,
+            aligned_storing: own.aligned_storing,
+            direct_io: own.direct_io,
             rules,
         }
     }
@@ -87,6 +90,8 @@ impl Named for Trees {
         let counters = lsm.counters.peek();
         let rules = lsm.limits.load().rules;
         let of = |counter: fn(&Counters) -> &Counter| counters.map_or(0, |counters| counter(counters).get());
+        let runs = lsm.env.counters.peek();
+        let of_runs = |counter: fn(&RunCounters) -> &Counter| runs.map_or(0, |runs| counter(runs).get());
         let (dropped_ranges, dropped_range_bytes) = lsm.dropped_ranges();
         let (referred_logs, referred_bytes) = lsm.referred_logs();
         let level0_logs = view.level0.iter().filter_map(Run::log).count();
@@ -110,6 +115,8 @@ impl Named for Trees {
             merges_at_once: lsm.merges_at_once(),
             running_merges: lsm.running_merges(),
             logs_adopted: of(|counters| &counters.logs_adopted),
+            sub_trees_allocated: of_runs(|counters| &counters.tables_allocated),
+            direct_bytes: of_runs(|counters| &counters.direct_bytes_written),
             sub_trees_handed: of(|counters| &counters.tables_moved),
             ranges_dropped: of(|counters| &counters.ranges_dropped),
             dropped_ranges,

@@ -37,6 +37,8 @@ mod search_tests;
 mod shape;
 mod step;
 #[cfg(test)]
+mod storing_tests;
+#[cfg(test)]
 mod tests;
 mod tree;
 mod trees;

@@ -19,6 +19,8 @@ pub struct ForestOptions {
     pub(crate) parallel_search: u32,
     pub(crate) filters: bool,
     pub(crate) size_tiered: bool,
+    pub(crate) aligned_storing: bool,
+    pub(crate) direct_io: bool,
 }
 
 impl Default for ForestOptions {
@@ -33,6 +35,8 @@ impl Default for ForestOptions {
             parallel_search: DEPTH_MAX as u32,
             filters: true,
             size_tiered: false,
+            aligned_storing: false,
+            direct_io: false,
         }
     }
 }
@@ -47,6 +51,8 @@ impl ForestOptions {
         "parallel_search",
         "filters",
         "size_tiered",
+        "aligned_storing",
+        "direct_io",
         "log_is_level_0",
     ];
     const GENERATION_BYTES: RangeInclusive<u64> = 4 << 10..=32 << 20;
@@ -153,6 +159,22 @@ impl ForestOptions {
         self
     }
 
+    /// True allocates the space of a sub-tree before it is written (LDS, as SifrDB §5.2 uses it): the file system finds its
+    /// place once, as its length is known about, and gets back what is too much. Default: false: the file system finds
+    /// a place for each piece that it writes out.
+    pub fn aligned_storing(mut self, is_aligned: bool) -> Self {
+        self.aligned_storing = is_aligned;
+        self
+    }
+
+    /// True writes sub-trees past the operating system's page cache (LDS, as SifrDB §5.2 uses it): merges drive nothing
+    /// out of it, and reads of new sub-trees begin at the device. Default: false. A merge waits for each write then. A file
+    /// system that has no such writes is asked once, and written as usual.
+    pub fn direct_io(mut self, is_direct: bool) -> Self {
+        self.direct_io = is_direct;
+        self
+    }
+
     /// The length in bytes at which a log is full; `None` if it follows from the memory budget.
     pub fn get_generation_bytes(&self) -> Option<u64> {
         self.generation_bytes
@@ -189,6 +211,16 @@ impl ForestOptions {
         self.size_tiered
     }
 
+    /// True if the space of sub-trees is allocated before they are written.
+    pub fn get_aligned_storing(&self) -> bool {
+        self.aligned_storing
+    }
+
+    /// True if sub-trees are written past the operating system's page cache.
+    pub fn get_direct_io(&self) -> bool {
+        self.direct_io
+    }
+
     /// True if new logs and sub-trees get Bloom filters.
     pub fn get_filters(&self) -> bool {
         self.filters
@@ -210,6 +242,8 @@ impl ForestOptions {
             "parallel_search" => self.parallel_search = parse(name, value)?,
             "filters" => self.filters = parse(name, value)?,
             "size_tiered" => self.size_tiered = parse(name, value)?,
+            "aligned_storing" => self.aligned_storing = parse(name, value)?,
+            "direct_io" => self.direct_io = parse(name, value)?,
             _ => return Err(unknown(LayoutKind::Forest, name, Self::NAMES)),
         }
         Ok(())
@@ -248,16 +282,19 @@ mod tests {
     #[test]
     fn text_gives_the_options_that_it_names() {
         let text = "forest: generation_bytes=1 MiB, growth_factor=8, sub_tree_bytes=1MiB, cleaning_threshold=5, \
-                    seek_compaction=10, parallel_search=4, filters=false, size_tiered=true, log_is_level_0=false";
+                    seek_compaction=10, parallel_search=4, filters=false, size_tiered=true, \
+                    aligned_storing=true, direct_io=true, log_is_level_0=false";
         let options = ForestOptions::new().generation_bytes(1 << 20).growth_factor(8).sub_tree_bytes(1 << 20);
         let options = options.cleaning_threshold(5).seek_compaction(10).log_is_level_0(false);
         let options = options.parallel_search(4).filters(false).size_tiered(true);
+        let options = options.aligned_storing(true).direct_io(true);
         let seen =
             (options.get_generation_bytes(), options.get_growth_factor(), options.get_sub_tree_bytes());
         assert_eq!(seen, (Some(1 << 20), 8, Some(1 << 20)));
         assert_eq!((options.get_cleaning_threshold(), options.get_seek_compaction()), (Some(5), Some(10)));
         assert!(!options.get_log_is_level_0() && !options.get_filters());
         assert_eq!((options.get_parallel_search(), options.get_size_tiered()), (4, true));
+        assert!(options.get_aligned_storing() && options.get_direct_io());
         assert_eq!(text.parse::<LayoutOptions>().unwrap(), options.into());
         assert_eq!("forest".parse::<LayoutOptions>().unwrap(), ForestOptions::new().into());
     }

@@ -382,6 +382,12 @@ pub struct ForestStats {
     /// Number of sub-trees that merges of trees handed over as they are, since opening: no other tree had any of
     /// their keys (SifrDB §4.1).
     pub sub_trees_handed: u64,
+    /// Number of sub-trees whose space was allocated before they were written, since opening
+    /// ([`aligned_storing`](crate::ForestOptions::aligned_storing)).
+    pub sub_trees_allocated: u64,
+    /// Bytes of sub-trees that were written past the operating system's page cache, since opening
+    /// ([`direct_io`](crate::ForestOptions::direct_io)). The last 256 KiB of each go through it.
+    pub direct_bytes: u64,
     /// Number of parts of tables that range deletes have dropped by metadata, since opening. Tables that they
     /// dropped as a whole do not count.
     pub ranges_dropped: u64,

@@ -81,6 +81,10 @@ pub struct Limits {
     pub parallel_search: u32,
     /// False if new logs and tables get no filters.
     pub filters: bool,
+    /// True if the space of new tables is allocated before they are written.
+    pub aligned_storing: bool,
+    /// True if new tables are written past the operating system's page cache.
+    pub direct_io: bool,
     pub rules: Rules,
 }
 

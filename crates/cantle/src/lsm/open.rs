@@ -39,6 +39,8 @@ pub fn run_options(compression: Compression, limits: &Limits) -> RunOptions {
         cut_prefix_bytes: CUT_PREFIX_BYTES,
         longest_inline: limits.rules.longest_inline(),
         filters: limits.filters,
+        allocates: limits.aligned_storing,
+        direct_io: limits.direct_io,
     }
 }
 

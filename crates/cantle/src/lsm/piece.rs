@@ -54,6 +54,8 @@ struct Writing<'a, S: Shape> {
     /// Bits per key of the output's filters.
     filter_bits: u32,
     lineage: Lineage,
+    /// Bytes of the inputs.
+    input_bytes: u64,
     written: Written<'a, S>,
 }
 
@@ -124,6 +126,7 @@ impl<S: Shape> Lsm<S> {
             logs: merged.referred_logs(),
             filter_bits: if env.options().filters { filter_bits(&env.order, view, piece, stack) } else { 0 },
             lineage: lineage.clone(),
+            input_bytes: stack.files.iter().map(Run::bytes).sum(),
             written: Written { lsm: self, pieces: vec![Outcome::default()], logs: Vec::new() },
         };
         let (target_bytes, starts) = match &piece.cuts {
@@ -227,6 +230,7 @@ impl<'a, S: Shape> Writing<'a, S> {
     {
         let lsm: &'a Lsm<S> = self.written.lsm;
         Output::new(&lsm.env, self.versions, target_bytes, grant)
+            .with_expected_bytes(self.input_bytes)
             .with_filter_bits(self.filter_bits)
             .with_logs(self.logs.clone())
             .with_deleted(self.deleted_within(groups.clone()))

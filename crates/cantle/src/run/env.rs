@@ -13,6 +13,9 @@ use std::ops::Deref;
 #[derive(Debug, Default)]
 pub struct RunCounters {
     pub table_bytes_written: Counter,
+    /// Tables whose space was allocated before they were written, and bytes that went past the page cache.
+    pub tables_allocated: Counter,
+    pub direct_bytes_written: Counter,
     pub scan_log_reads: Counter,
     pub gets_log_memory: Timed,
     pub gets_log_index: Timed,
@@ -44,6 +47,10 @@ pub struct RunOptions {
     pub longest_inline: u32,
     /// False if new tables get no filters.
     pub filters: bool,
+    /// True if the space of new tables is allocated before they are written.
+    pub allocates: bool,
+    /// True if new tables are written past the operating system's page cache.
+    pub direct_io: bool,
 }
 
 /// The environment of logs, and everything else that runs need.

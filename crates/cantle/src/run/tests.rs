@@ -81,6 +81,9 @@ impl Room for Plenty {
     fn left_bytes(&self) -> u64 {
         u64::MAX
     }
+    fn has(&self, _: u64) -> bool {
+        true
+    }
     fn extend(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
@@ -94,6 +97,8 @@ pub(super) fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
         cut_prefix_bytes: 8,
         longest_inline: 1 << 10,
         filters: true,
+        allocates: false,
+        direct_io: false,
     };
     Arc::new(RunEnv {
         tables: Arc::new(Tables::new(&log.files, Account::new(u64::MAX))),

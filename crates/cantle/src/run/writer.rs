@@ -8,12 +8,14 @@ use crate::files::space::Room;
 use crate::format::header::FileKind;
 use crate::records::{Reference, user_bytes};
 use crate::run::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
-use crate::run::env::RunEnv;
+use crate::run::env::{RunEnv, RunOptions};
 use crate::run::held::{Held, entry_bytes};
 use crate::run::referred::ReferredLogs;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{DeletedRange, Lineage, Pinned, Referred, TableBuilder, TableHandle, TableOptions};
+use crate::table::{
+    DeletedRange, Lineage, Pinned, Referred, Storing, TableBuilder, TableHandle, TableOptions,
+};
 use crate::types::entry::Content;
 use crate::types::entry::Kind;
 use crate::types::entry::{LARGE_BYTES, large_part};
@@ -71,6 +73,8 @@ impl OutputTable {
 
 /// Step in bytes in which more space is reserved if the estimate was too low.
 const ROOM_STEP_BYTES: u64 = 64 << 10;
+/// Maximum length in bytes of a table whose space is allocated before it is written.
+const ALLOCATED_MAX: u64 = 1 << 30;
 
 pub struct Output<'a> {
     env: &'a RunEnv,
@@ -80,6 +84,8 @@ pub struct Output<'a> {
     pinned_below: u64,
     /// Target length of each table.
     target_bytes: u64,
+    /// Bytes that all tables together are expected to have at most.
+    expected_bytes: u64,
     /// Space that is reserved for the output.
     room: &'a mut dyn Room,
     outputs: Vec<OutputTable>,
@@ -128,6 +134,7 @@ impl<'a> Output<'a> {
             base_version,
             pinned_below,
             target_bytes,
+            expected_bytes: 0,
             room,
             outputs: Vec::new(),
             current: None,
@@ -146,6 +153,12 @@ impl<'a> Output<'a> {
     /// Entries may refer to values in these logs.
     pub fn with_logs(mut self, logs: Arc<ReferredLogs>) -> Self {
         self.logs = logs;
+        self
+    }
+
+    /// The tables are expected to have at most this length, all together.
+    pub fn with_expected_bytes(mut self, bytes: u64) -> Self {
+        self.expected_bytes = bytes;
         self
     }
 
@@ -240,11 +253,20 @@ impl<'a> Output<'a> {
         rest.try_for_each(|entries| self.add(entries))
     }
 
+    /// The way in which the bytes of the next table get into its file.
+    fn storing(&self) -> Storing {
+        let options = self.env.options();
+        let expected_bytes = self.target_bytes.min(self.expected_bytes);
+        let allocates = options.allocates && expected_bytes <= ALLOCATED_MAX && self.room.has(expected_bytes);
+        Storing { allocated_bytes: if allocates { expected_bytes } else { 0 }, is_direct: options.direct_io }
+    }
+
     /// Begins a table.
     fn begin(&self) -> Result<Current> {
         let (file, handle, header) =
             self.env.files.create(FileKind::Table, self.env.keyspace, self.base_version)?;
-        let builder = TableBuilder::new(handle, file.path.clone(), header, self.options.clone());
+        let options = TableOptions { storing: self.storing(), ..self.options.clone() };
+        let builder = TableBuilder::new(handle, file.path.clone(), header, options);
         let builder = builder.inspect_err(|_| self.env.files.discard(&file))?;
         Ok(Current {
             file,
@@ -300,13 +322,24 @@ impl<'a> Output<'a> {
         let missing = |redeemed: u64, left: u64| growing_bytes.saturating_sub(redeemed).saturating_sub(left);
         if missing(current.redeemed_bytes, self.room.left_bytes()) > 0 {
             // The file system counts what is in the file: it must not be reserved a second time.
-            let flushed_bytes = current.builder.flushed_bytes();
-            self.room.redeem(flushed_bytes - current.redeemed_bytes);
-            current.redeemed_bytes = flushed_bytes;
-            let missing_bytes = missing(flushed_bytes, self.room.left_bytes());
+            let occupied_bytes = current.builder.occupied_bytes();
+            self.room.redeem(occupied_bytes - current.redeemed_bytes);
+            current.redeemed_bytes = occupied_bytes;
+            let missing_bytes = missing(occupied_bytes, self.room.left_bytes());
             self.room.extend(missing_bytes.next_multiple_of(ROOM_STEP_BYTES))?;
         }
         Ok(())
+    }
+
+    /// Counts what a finished table was spared. A file system that has refused direct writes is not asked again.
+    fn note_storing(&self, builder: &TableBuilder) {
+        self.env.counters.tables_allocated.add(builder.is_allocated().into());
+        self.env.counters.direct_bytes_written.add(builder.direct_bytes());
+        let options = self.env.options();
+        if builder.is_direct_refused() && options.direct_io {
+            tracing::info!(path = %builder.path().display(), "the file system has no direct writes: tables go through its cache");
+            self.env.options.store(RunOptions { direct_io: false, ..options });
+        }
     }
 
     /// The range deletes before the start of the next table.
@@ -361,16 +394,18 @@ impl<'a> Output<'a> {
         if let Some(lineage) = lineage {
             current.builder.set_lineage(lineage);
         }
-        let Current { file, builder, stale_bytes, large_bytes, newest_version, growing, referred, .. } =
-            current;
+        let Current {
+            file, mut builder, stale_bytes, large_bytes, newest_version, growing, referred, ..
+        } = current;
         let redeemed_bytes = current.redeemed_bytes;
         let stale_bytes = stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes));
         let finished = builder.finish(true);
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
         let meta = finished.inspect_err(|_| self.env.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
-        self.room.redeem(meta.file_bytes - redeemed_bytes);
+        self.room.redeem(meta.file_bytes.saturating_sub(redeemed_bytes));
         self.env.counters.table_bytes_written.add(meta.file_bytes);
+        self.note_storing(&builder);
         let table = Arc::new(TableHandle {
             file,
             user_bytes: meta.user_bytes,

@@ -398,6 +398,10 @@ pub struct Grant<'a> {
 }
 
 impl Room for Grant<'_> {
+    fn has(&self, bytes: u64) -> bool {
+        self.left_bytes() >= bytes || self.reserve.space.has_plenty()
+    }
+
     fn extend(&mut self, bytes: u64) -> Result<()> {
         let reserve = self.reserve;
         let mut shares = reserve.shares.lock();

@@ -1,5 +1,6 @@
 //! Writes a table, front to back, once.
 
+use super::aligned_writer::{AlignedWriter, Storing};
 use super::compression::{self, Compressor};
 use super::footer::{Footer, RangesPlace};
 use super::frame::{Handle, TRAILER_BYTES, trailer};
@@ -15,21 +16,13 @@ use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::compression::Compression;
 use crate::types::entry::Kind;
-use crate::types::error::{Attempt, Error, Result};
+use crate::types::error::{Error, Result};
 use crate::types::gap::Gap;
 use crate::types::order::KeyOrder;
 use crate::vfs::VfsFile;
 use std::cmp::Ordering;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Minimum size in bytes of a write to the file, so that each system call moves enough to be cheap.
-const WRITE_BYTES: usize = 256 << 10;
-/// Bytes after each of which the kernel is asked to begin writing out, so that the sync at the end
-/// has little left to wait for, and the device gets large pieces.
-const WRITE_BACK_BYTES: u64 = 1 << 20;
-/// Length of a page: only full pages are written out early, since a partial one would be written
-/// twice.
-const PAGE_BYTES: u64 = 4096;
 /// Entries between two restart points of the index. It is searched for every key, and with few
 /// entries between restart points the search is mostly binary.
 const INDEX_RESTART_ENTRIES: usize = 4;
@@ -50,6 +43,8 @@ pub(crate) struct TableOptions {
     pub(crate) filter_bits_per_key: u32,
     /// The order of keys. Default: bytewise.
     pub(crate) order: KeyOrder,
+    /// The way in which the bytes get into the file. Default: as others.
+    pub(crate) storing: Storing,
 }
 
 impl Default for TableOptions {
@@ -59,6 +54,7 @@ impl Default for TableOptions {
             compression: Compression::None,
             filter_bits_per_key: 10,
             order: KeyOrder::Bytewise,
+            storing: Storing::default(),
         }
     }
 }
@@ -66,7 +62,7 @@ impl Default for TableOptions {
 /// Writes one table. After an error the file is useless: the caller drops the builder and removes
 /// the file.
 pub(crate) struct TableBuilder {
-    out: Writer,
+    out: AlignedWriter,
     header: FileHeader,
     order: KeyOrder,
     block_bytes: usize,
@@ -101,13 +97,7 @@ impl TableBuilder {
     ) -> Result<Self> {
         debug_assert_eq!(header.kind, FileKind::Table);
         let filtered = options.filter_bits_per_key > 0 && options.order.hashable();
-        let mut out = Writer {
-            file,
-            path,
-            buffer: Vec::with_capacity(WRITE_BYTES + 8192),
-            flushed_bytes: 0,
-            begun_bytes: 0,
-        };
+        let mut out = AlignedWriter::new(file, path, options.storing)?;
         out.append(&header.encode())?;
         Ok(Self {
             out,
@@ -161,7 +151,7 @@ impl TableBuilder {
         self.meta.add_version(version);
         self.meta.entries += 1;
         let user_bytes = user_bytes(key, kind, value);
-        self.meta.user_bytes += user_bytes.map_err(|what| Error::corruption(&self.out.path, 0, what.0))?;
+        self.meta.user_bytes += user_bytes.map_err(|what| Error::corruption(self.out.path(), 0, what.0))?;
         self.meta.tombstones += u64::from(!kind.is_put());
         if let Some(filter) = &mut self.filter {
             filter.add(bloom::hash(key));
@@ -208,13 +198,33 @@ impl TableBuilder {
         self.out.position() + held_bytes as u64
     }
 
-    /// Bytes that are in the file so far.
-    pub(crate) fn flushed_bytes(&self) -> u64 {
-        self.out.flushed_bytes
+    /// Bytes for which the file has space so far.
+    pub(crate) fn occupied_bytes(&self) -> u64 {
+        self.out.occupied_bytes()
+    }
+
+    /// The name of the file.
+    pub(crate) fn path(&self) -> &Path {
+        self.out.path()
+    }
+
+    /// True if the file's space was allocated before it was written.
+    pub(crate) fn is_allocated(&self) -> bool {
+        self.out.is_allocated()
+    }
+
+    /// Bytes that were written past the operating system's page cache.
+    pub(crate) fn direct_bytes(&self) -> u64 {
+        self.out.direct_bytes()
+    }
+
+    /// True if the file system has refused direct writes.
+    pub(crate) fn is_direct_refused(&self) -> bool {
+        self.out.is_direct_refused()
     }
 
     /// Writes the rest and, if `sync`, makes the file's data durable (the caller syncs its name).
-    pub(crate) fn finish(mut self, sync: bool) -> Result<TableMeta> {
+    pub(crate) fn finish(&mut self, sync: bool) -> Result<TableMeta> {
         self.finish_block()?;
         if let Some(handle) = self.unindexed.take() {
             self.index_block(handle, None);
@@ -231,13 +241,12 @@ impl TableBuilder {
         let properties = self.write_block(&properties, false)?;
         let footer = Footer { filter, ranges, index, properties }.encode(&self.header, self.out.position());
         self.out.append(&footer)?;
-        self.out.flush()?;
+        self.out.end()?;
         if sync {
-            let synced = canary!(UNSYNCED_TABLE else self.out.file.sync_data());
-            synced.map_err(|source| Error::sync_unreferenced(&self.out.path, source))?;
+            canary!(UNSYNCED_TABLE else self.out.sync())?;
         }
         self.meta.file_bytes = self.out.position();
-        Ok(self.meta)
+        Ok(std::mem::replace(&mut self.meta, TableMeta::empty(self.header.base_version)))
     }
 
     /// Writes the filter page by page, or an empty block if there is none. The handle covers all
@@ -306,57 +315,6 @@ impl TableBuilder {
 fn separator<'a>(last: &'a [u8], next: &'a [u8]) -> &'a [u8] {
     let shared = shared_prefix(last, next);
     if last < next && shared + 1 < next.len() && shared + 1 < last.len() { &next[..=shared] } else { last }
-}
-
-/// Collects small writes to one file.
-struct Writer {
-    file: Arc<dyn VfsFile>,
-    path: PathBuf,
-    buffer: Vec<u8>,
-    flushed_bytes: u64,
-    /// Bytes of the file that the kernel was asked to write out so far.
-    begun_bytes: u64,
-}
-
-impl Writer {
-    fn position(&self) -> u64 {
-        self.flushed_bytes + self.buffer.len() as u64
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if bytes.len() >= WRITE_BYTES {
-            self.flush()?;
-            return self.write(bytes);
-        }
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.write(&buffer)?;
-        buffer.clear();
-        self.buffer = buffer;
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.file.write_at(bytes, self.flushed_bytes);
-        written.map_err(|source| Error::io(Attempt::Write, &self.path, source))?;
-        self.flushed_bytes += bytes.len() as u64;
-        let full_bytes = self.flushed_bytes - self.flushed_bytes % PAGE_BYTES;
-        if full_bytes - self.begun_bytes >= WRITE_BACK_BYTES {
-            // A failure counts as a failed sync: the pages may be lost, and no later sync would
-            // report it.
-            let begun = self.file.start_writeback(self.begun_bytes, full_bytes - self.begun_bytes);
-            begun.map_err(|source| Error::sync_unreferenced(&self.path, source))?;
-            self.begun_bytes = full_bytes;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@
 //!
 //! `docs/format/table.md` and `docs/format/block.md` draw every byte.
 
+mod aligned_writer;
 pub(crate) mod builder;
 mod compression;
 mod cursor;
@@ -48,6 +49,7 @@ mod salvage;
 mod seek_reads;
 mod verify;
 
+pub(crate) use aligned_writer::Storing;
 pub(crate) use builder::{TableBuilder, TableOptions};
 pub(crate) use deleted_cursor::DeletedCursor;
 pub(crate) use handle::{Pinned, Referred, TableHandle, Tables};

@@ -72,6 +72,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Length in bytes to which writes past the page cache are aligned ([`VfsFile::set_direct`]). No device of today
+/// has longer sectors.
+pub const DIRECT_BYTES: usize = 4096;
+
 /// The mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
@@ -196,6 +200,14 @@ pub trait VfsFile: Send + Sync + Debug {
     /// Writes all of `bytes` at `offset`, extending the file if need be. After an error any prefix
     /// of them, and nothing beyond it, may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes later writes go past the operating system's page cache, or through it again. Those that go past it
+    /// begin at a multiple of [`DIRECT_BYTES`] in the file and in memory, and have such a length: others may fail with
+    /// `InvalidInput`. They are durable after `sync_data`, as all are. Nobody else uses the file meanwhile.
+    /// `Unsupported` if the file system has no such writes.
+    fn set_direct(&self, is_direct: bool) -> io::Result<()> {
+        let _ = is_direct;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Truncates the file to `len` bytes, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Reserves space for the file's first `len` bytes and extends it to that length, so that

@@ -235,6 +235,10 @@ impl VfsFile for StallFile {
         self.pass(Operation::WriteAt, range, || self.inner.write_at(bytes, offset))
     }
 
+    fn set_direct(&self, is_direct: bool) -> io::Result<()> {
+        self.pass(Operation::SetDirect, (0, is_direct.into()), || self.inner.set_direct(is_direct))
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.pass(Operation::SetLen, (0, len), || self.inner.set_len(len))
     }

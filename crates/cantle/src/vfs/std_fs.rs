@@ -233,6 +233,18 @@ impl VfsFile for StdFile {
         self.file.write_all_at(bytes, offset)
     }
 
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn set_direct(&self, is_direct: bool) -> io::Result<()> {
+        let mut flags = retry(|| rustix::fs::fcntl_getfl(&self.file))?;
+        flags.set(OFlags::DIRECT, is_direct);
+        match retry(|| rustix::fs::fcntl_setfl(&self.file, flags)) {
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            outcome => outcome,
+        }
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }

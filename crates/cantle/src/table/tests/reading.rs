@@ -100,7 +100,7 @@ proptest! {
         block_bytes in prop_oneof![Just(1usize), 20usize..400, Just(4096)],
         filter_bits_per_key in prop_oneof![Just(0u32), Just(10)],
     ) {
-        check_table(&entries, TableOptions { block_bytes, compression, filter_bits_per_key, order });
+        check_table(&entries, TableOptions { block_bytes, compression, filter_bits_per_key, order, ..TableOptions::default() });
     }
 
     #[test]

@@ -61,6 +61,10 @@ impl VfsFile for FaultFile {
         }
     }
 
+    fn set_direct(&self, is_direct: bool) -> io::Result<()> {
+        self.run(Operation::SetDirect, (0, is_direct.into()), || self.inner.set_direct(is_direct))
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.run(Operation::SetLen, (0, len), || self.inner.set_len(len))
     }

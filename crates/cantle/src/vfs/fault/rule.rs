@@ -38,11 +38,12 @@ pub enum Operation {
     SyncFiles,
     Prefetch,
     StartWriteback,
+    SetDirect,
 }
 
 impl Operation {
     /// All kinds, in the order of declaration.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Open,
         Self::Create,
         Self::Metadata,
@@ -67,6 +68,7 @@ impl Operation {
         Self::SyncFiles,
         Self::Prefetch,
         Self::StartWriteback,
+        Self::SetDirect,
     ];
 
     /// True if the call changes files or names, or makes such changes durable.

@@ -3,9 +3,9 @@
 
 use super::Shared;
 use super::content::{Content, PAGE_BYTES, page_slices};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
-use crate::vfs::{MappedPiece, VfsFile};
+use crate::vfs::{DIRECT_BYTES, MappedPiece, VfsFile};
 use std::borrow::Cow;
 use std::io;
 
@@ -177,11 +177,12 @@ pub struct MemFile {
     shared: Arc<Shared>,
     file: Arc<LiveFile>,
     writable: bool,
+    is_direct: AtomicBool,
 }
 
 impl MemFile {
     pub(super) fn new(shared: Arc<Shared>, file: Arc<LiveFile>, writable: bool) -> Self {
-        Self { shared, file, writable }
+        Self { shared, file, writable, is_direct: AtomicBool::new(false) }
     }
 
     /// A number that no other file of its file system has, whatever the file's names.
@@ -225,6 +226,11 @@ impl VfsFile for MemFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let is_aligned = |number: u64| number.is_multiple_of(DIRECT_BYTES as u64);
+        let numbers = [offset, bytes.len() as u64, bytes.as_ptr().addr() as u64];
+        if self.is_direct.load(Ordering::Relaxed) && !numbers.into_iter().all(is_aligned) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         self.change(|state, space| {
             offset
                 .checked_add(bytes.len() as u64)
@@ -249,6 +255,11 @@ impl VfsFile for MemFile {
             }
             outcome
         })
+    }
+
+    fn set_direct(&self, is_direct: bool) -> io::Result<()> {
+        self.is_direct.store(is_direct, Ordering::Relaxed);
+        Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
