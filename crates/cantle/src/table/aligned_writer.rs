@@ -1,7 +1,7 @@
 //! Writes a new file front to back, in aligned blocks of one length (LDS, as SifrDB §5.2 uses it).
 //!
 //! The space of a file whose length is known about can be allocated before it is written: then the file system chooses
-//! its place once, and not for each piece that is written out. What the file does not need is given back at its end.
+//! its place once, and not for each piece that is written out. The rest of it is returned at the end of the file.
 //!
 //! *Direct* writes go past the operating system's page cache: what a merge writes drives nothing out of it. The last
 //! block is not full, and goes through the page cache. A file system that refuses direct writes is told so once
@@ -127,7 +127,7 @@ impl AlignedWriter {
         Ok(())
     }
 
-    /// Writes the last block, and gives back what was allocated beyond it.
+    /// Writes the last block, and returns the space that was allocated beyond it.
     pub(super) fn end(&mut self) -> Result<()> {
         if self.is_direct {
             self.is_direct = false;
@@ -280,7 +280,7 @@ mod tests {
                 let mut count = count.lock();
                 *count += usize::from(call.operation == operation);
                 let fails = call.operation == operation && *count == number + 1;
-                // What was allocated in part is given back.
+                // A part that was allocated is returned.
                 let verdict =
                     if operation == Operation::Allocate { Verdict::FailDone } else { Verdict::Fail };
                 if fails { verdict(Failure::Kind(io::ErrorKind::InvalidInput)) } else { Verdict::Pass }
