@@ -16,6 +16,8 @@ pub struct RunCounters {
     /// Tables whose space was allocated before they were written, and bytes that went past the page cache.
     pub tables_allocated: Counter,
     pub direct_bytes_written: Counter,
+    /// Tables whose file system has refused such writes: it is not asked again.
+    pub direct_refused: Counter,
     pub scan_log_reads: Counter,
     pub gets_log_memory: Timed,
     pub gets_log_index: Timed,

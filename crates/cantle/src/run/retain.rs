@@ -44,7 +44,7 @@ pub fn keep_versions(
     let take = |version: u64, newer: &mut Option<u64>| {
         let needed = keep.needed(*newer, version);
         canary!(SNAPSHOT_VERSIONS_DROPPED => let needed = needed && newer.is_none());
-        // A mark on a run has the version of a range delete that may come before newer entries than the run's.
+        // The version of a range delete that is noted for a run may be higher than those of newer entries.
         *newer = Some(newer.map_or(version, |newer| newer.min(version)));
         needed
     };

@@ -8,7 +8,7 @@ use crate::files::space::Room;
 use crate::format::header::FileKind;
 use crate::records::{Reference, user_bytes};
 use crate::run::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
-use crate::run::env::{RunEnv, RunOptions};
+use crate::run::env::RunEnv;
 use crate::run::held::{Held, entry_bytes};
 use crate::run::referred::ReferredLogs;
 use crate::sync::Arc;
@@ -256,9 +256,13 @@ impl<'a> Output<'a> {
     /// The way in which the bytes of the next table get into its file.
     fn storing(&self) -> Storing {
         let options = self.env.options();
+        let is_refused = self.env.counters.peek().is_some_and(|counters| counters.direct_refused.get() > 0);
         let expected_bytes = self.target_bytes.min(self.expected_bytes);
         let allocates = options.allocates && expected_bytes <= ALLOCATED_MAX && self.room.has(expected_bytes);
-        Storing { allocated_bytes: if allocates { expected_bytes } else { 0 }, is_direct: options.direct_io }
+        Storing {
+            allocated_bytes: if allocates { expected_bytes } else { 0 },
+            is_direct: options.direct_io && !is_refused,
+        }
     }
 
     /// Begins a table.
@@ -335,10 +339,9 @@ impl<'a> Output<'a> {
     fn note_storing(&self, builder: &TableBuilder) {
         self.env.counters.tables_allocated.add(builder.is_allocated().into());
         self.env.counters.direct_bytes_written.add(builder.direct_bytes());
-        let options = self.env.options();
-        if builder.is_direct_refused() && options.direct_io {
+        if builder.is_direct_refused() {
             tracing::info!(path = %builder.path().display(), "the file system has no direct writes: tables go through its cache");
-            self.env.options.store(RunOptions { direct_io: false, ..options });
+            self.env.counters.direct_refused.add(1);
         }
     }
 
