@@ -14,7 +14,14 @@ pub trait Tuned: Sized {
     fn with_regions(self, bytes: u64) -> Self {
         self.with("chunk_bytes", bytes)
             .with("guard_bytes", bytes)
+            .with("sub_tree_bytes", (bytes / 4).max(4 << 10))
             .with("generation_bytes", (bytes / 4).max(4 << 10))
+    }
+    /// Sets how tables are written, if the layout has options for it: allocated before if the lowest bit is set, and
+    /// past the page cache if the second one is.
+    #[must_use]
+    fn with_storing(self, bits: u64) -> Self {
+        self.with("aligned_storing", bits & 1 != 0).with("direct_io", bits & 2 != 0)
     }
 }
 

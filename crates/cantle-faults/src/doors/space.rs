@@ -311,7 +311,7 @@ fn pair_bytes(value_bytes: Option<u64>) -> u64 {
 impl Run<'_> {
     fn open(&self) -> Db {
         let scale = self.place.scale();
-        let layout = LayoutOptions::from(self.layout).with_regions(REGION_BYTES / scale);
+        let layout = LayoutOptions::from(self.layout).with_regions(REGION_BYTES / scale).with_storing(1);
         let mut keyspace = KeyspaceOptions::new().layout(layout);
         if let Some(bound) = self.case.bound {
             keyspace = keyspace.space_amplification(bound);

@@ -49,7 +49,7 @@ pub fn options(visit: &Visit, durability: Durability, rng: &mut Rng) -> Options 
     let layout = layouts::options(visit.layout, rng.below(8) == 0).with_regions(64 << 10);
     let layout = layout.with("log_bytes", log_bytes).with("munk_log_bytes", log_bytes);
     // An option of `flsm`, which has none of these names.
-    let layout = layout.with("log_is_level_0", log_bytes != 4 << 10);
+    let layout = layout.with("log_is_level_0", log_bytes != 4 << 10).with_storing(log_bytes / 5000);
     let keyspace = KeyspaceOptions::new().layout(layout);
     Options::new()
         .durability(durability)

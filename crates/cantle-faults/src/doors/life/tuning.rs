@@ -51,6 +51,8 @@ impl Tuning {
         let mut layout = layouts::options(self.layout, pick(&[0, 1, 1, 1, 1]) == 0)
             .with_regions(self.chunk_bytes())
             .with("filter_partitions", filter_partitions)
+            // In the place of filters' partitions, which `chunk` has alone.
+            .with_storing(u64::from(filter_partitions.ilog2() / 2))
             .with("munks", pick(&[0, 1, 1, 1, 1, 1]) == 1);
         let write_buffer = pick(&[0, 1, 1]) == 1;
         let appends = pick(&[0, 1, 1]) == 1;

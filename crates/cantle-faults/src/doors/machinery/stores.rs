@@ -9,7 +9,7 @@ use crate::visit::Visit;
 use cantle::{Db, Durability, LayoutKind, Options};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -51,11 +51,21 @@ fn limit() -> usize {
     line.split_ascii_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Open files below a directory; `None` if no file can be opened to list them.
-fn open_files(dir: &Path) -> Option<usize> {
+/// The open files of this process, by their numbers; `None` if no file can be opened to list them.
+fn listed() -> Option<BTreeMap<PathBuf, PathBuf>> {
     let descriptors = std::fs::read_dir("/proc/self/fd").ok()?;
-    let links = descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.ok()?.path()).ok());
-    Some(links.filter(|link| link.starts_with(dir)).count())
+    let links = descriptors.filter_map(|descriptor| {
+        let descriptor = descriptor.ok()?.path();
+        Some((descriptor.clone(), std::fs::read_link(descriptor).ok()?))
+    });
+    Some(links.collect())
+}
+
+/// Number of open files below a directory; `None` if it is not known. A file that is closed while others are listed, and
+/// opened again by another number, is in one list twice: only two equal lists count.
+fn open_files(dir: &Path) -> Option<usize> {
+    let before = listed()?;
+    (listed()? == before).then(|| before.values().filter(|link| link.starts_with(dir)).count())
 }
 
 /// A store, and the pairs that it must contain.

@@ -145,7 +145,8 @@ impl Tuning {
             .with("munks", self.munks)
             .with("recent_appends", self.recent_appends)
             // The one is an option of `chunk`, the other of `flsm`.
-            .with("log_is_level_0", self.recent_appends);
+            .with("log_is_level_0", self.recent_appends)
+            .with_storing(u64::from(self.munks) | u64::from(self.row_cache) << 1);
         if let Some(bytes) = self.log_bytes {
             layout = layout.with("log_bytes", bytes);
         }
