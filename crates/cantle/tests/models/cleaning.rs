@@ -4,7 +4,8 @@
 //!
 //! Properties:
 //!
-//! * *Recency.* A get finds the version that was last installed, or a later one.
+//! * *Recency.* A get finds the version that was last installed, or a later one, and no older version is above a newer
+//!   one.
 //! * *Snapshots.* An iterator finds each key once, in the version of its snapshot, whatever was merged and removed
 //!   while it was parked.
 //! * *Crashes.* Whatever part of the edits that are not durable a loss of power leaves, every file that the manifest names
@@ -226,6 +227,21 @@ impl Store {
         after.entry((2, TARGET)).or_default().push(output);
         let installed = self.installed.load(SeqCst);
         self.publish(&before, after, installed);
+        self.check();
+    }
+
+    /// The newest versions of a key never ascend towards older runs.
+    fn check(&self) {
+        let view = locked(&self.view).clone();
+        let disk = locked(&self.disk);
+        for key in 0..KEYS {
+            let runs = view.values().flatten().filter(|run| run.keys.contains(&key));
+            let newest = runs.filter_map(|run| disk.files.get(&*run.file)?[key].first());
+            assert!(
+                newest.is_sorted_by(|a, b| a > b),
+                "broken: key {key} has an older version above a newer one"
+            );
+        }
     }
 
     /// The parts of a run that are left after a step.
@@ -242,8 +258,10 @@ impl Store {
         rest.into_iter().map(|keys| Run { file: run.file.clone(), keys }).collect()
     }
 
+    /// Removes a file, and the power fails at once, as far as the others know.
     fn remove(&self, file: u64) {
         locked(&self.disk).files.remove(&file);
+        self.crash();
     }
 
     /// Makes the edits durable, as a checkpoint does.
