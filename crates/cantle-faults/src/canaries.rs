@@ -28,6 +28,7 @@ const FIRST: &[(&str, &[&str])] = &[
             "hidden-uncounted",
             "full-disk-unnoticed",
             "looked-once",
+            "allocation-left",
         ],
     ),
     (
@@ -144,8 +145,8 @@ const OF_FLSM: &[&str] = &[
     "looked-once",
 ];
 
-/// The same of those that `forest` has, too, and shows sooner: a get has to look into more runs.
-const OF_FOREST: &[&str] = &["late-result-ignored", "delete-is-no-result"];
+/// The same of those that `forest` has alone, or shows sooner: a get has to look into more runs.
+const OF_FOREST: &[&str] = &["late-result-ignored", "delete-is-no-result", "allocation-left"];
 
 fn layout_of(canary: &Canary) -> LayoutKind {
     match canary.name {

@@ -137,6 +137,7 @@ canaries! {
     REFERRED_LOG_UNSYNCED "referred-log-unsynced" "tables refer to values in a log that no sync has made durable",
     REFERRED_LOG_UNCOUNTED "referred-log-uncounted" "a log goes with its keys, whatever tables refer to it",
     DROPPED_TOO_FAR "dropped-too-far" "the last dropped range of a table is recorded one key too far",
+    ALLOCATION_LEFT "allocation-left" "a table keeps the space that was allocated for more than it has got",
     LOG_LEFT_OUT "log-left-out" "a merge of logs leaves out one in the middle of the others",
     DELETES_DROPPED_ABOVE "deletes-dropped-above" "a merge of logs drops deletes of keys that deeper tables have",
     LOGS_GONE_EARLY "logs-gone-early" "merged logs leave the view before the tables that replace them are in it",

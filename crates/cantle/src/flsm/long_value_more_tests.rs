@@ -305,3 +305,28 @@ fn long_values_take_no_room() {
         db.close().unwrap();
     }
 }
+
+/// Its log gets nothing more: whatever is written before and after it, it makes up more of its log than five sixths.
+#[test]
+fn a_value_longer_than_five_generations_is_never_copied() {
+    const LONGEST: usize = 10 * (32 << 10);
+    let disk = MemVfs::without_history();
+    let (db, mut model) = (open(&disk), Model::new());
+    for round in 0..8 {
+        for number in 0..200 {
+            // After less than half a generation of short pairs.
+            if (round, number) == (0, 100) {
+                model.insert(key(1000), value(1000, LONGEST));
+                db.put(key(1000), &model[&key(1000)]).unwrap();
+            }
+            model.insert(key(number), value(number + 1000 * round, 100));
+            db.put(key(number), &model[&key(number)]).unwrap();
+        }
+        lsm_of(&db).settle_for_test().unwrap();
+    }
+    db.compact_range(..).unwrap();
+    let own = stats(&db);
+    assert_eq!((own.values_copied, own.referred_logs), (0, 1), "{own:?}");
+    assert!(own.values_referred > 0 && own.referred_bytes < LONGEST as u64 * 6 / 5, "{own:?}");
+    assert_is(&db, &model, "rewritten around the value");
+}
