@@ -309,6 +309,16 @@ fn long_values_take_no_room() {
 /// Its log gets nothing more: whatever is written before and after it, it makes up more of its log than five sixths.
 #[test]
 fn a_value_longer_than_five_generations_is_never_copied() {
+    never_copied(false);
+}
+
+/// The halves of a log that was adopted, and then divided among guards, would count as equally long.
+#[test]
+fn a_log_in_key_order_with_a_long_value_is_merged() {
+    never_copied(true);
+}
+
+fn never_copied(in_order: bool) {
     const LONGEST: usize = 10 * (32 << 10);
     let disk = MemVfs::without_history();
     let (db, mut model) = (open(&disk), Model::new());
@@ -318,6 +328,11 @@ fn a_value_longer_than_five_generations_is_never_copied() {
             if (round, number) == (0, 100) {
                 model.insert(key(1000), value(1000, LONGEST));
                 db.put(key(1000), &model[&key(1000)]).unwrap();
+                if in_order {
+                    lsm_of(&db).settle_for_test().unwrap();
+                    let own = stats(&db);
+                    assert_eq!((own.logs_adopted, own.values_referred), (0, 1), "{own:?}");
+                }
             }
             model.insert(key(number), value(number + 1000 * round, 100));
             db.put(key(number), &model[&key(number)]).unwrap();

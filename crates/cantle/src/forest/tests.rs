@@ -512,14 +512,28 @@ fn a_step_claims_what_lies_between_its_keys() {
 #[test]
 fn a_store_opens_whose_dropped_keyspace_refers_to_a_log_that_is_a_run() {
     let disk = MemVfs::new();
+    let opened = |db: &Db, bound: f64| {
+        let options = KeyspaceOptions::new().layout(small()).space_amplification(bound);
+        let keyspace = db.keyspace_with("dropped", options).unwrap();
+        let layout: Arc<dyn Any + Send + Sync> = keyspace.inner.layout.clone();
+        (keyspace, layout.downcast::<Lsm<Trees>>().unwrap())
+    };
     let db = open(&disk);
-    let keyspace = db.keyspace_with("dropped", KeyspaceOptions::new().layout(small())).unwrap();
-    let layout: Arc<dyn Any + Send + Sync> = keyspace.inner.layout.clone();
-    let lsm: Arc<Lsm<Trees>> = layout.downcast().unwrap();
+    // An eighth of the log is too much else for its long values to stay there: it becomes a run.
+    let (keyspace, lsm) = opened(&db, 1.1);
     lsm.without_merges_for_test(|| {
-        (0..4).for_each(|number| keyspace.put(key(number), value(number, 2500)).unwrap());
+        let lengths = [2500, 2500, 250, 250, 250, 250, 2500];
+        (0..)
+            .zip(lengths)
+            .for_each(|(number, bytes)| keyspace.put(key(number), value(number, bytes)).unwrap());
         lsm.merge_logs_for_test().unwrap();
-        // Half of the log is merged with this.
+    });
+    drop((keyspace, lsm));
+    db.close().unwrap();
+    let db = open(&disk);
+    let (keyspace, lsm) = opened(&db, 1.5);
+    lsm.without_merges_for_test(|| {
+        // A part of the log is merged with this.
         keyspace.put(key(0), value(9, 2500)).unwrap();
         keyspace.put(key(1), value(9, 2500)).unwrap();
         lsm.merge_logs_for_test().unwrap();

@@ -7,6 +7,7 @@ use super::keyspace::Lsm;
 use super::maintain::GENERATIONS;
 use super::shape::{Shape, Space};
 use super::view::View;
+use crate::log::segment::Segment;
 use crate::run::referred::{Copying, exceeds_rest};
 use crate::run::run::{Run, Source};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -61,18 +62,20 @@ impl<S: Shape> Lsm<S> {
         self.bounded(view).overload()
     }
 
-    /// Bytes that a merge of these runs of level 0 copies, about: long values stay in a log that is mostly such.
-    pub fn merged_bytes(&self, runs: &[Run]) -> u64 {
+    /// Bytes of this log that a merge leaves there, about: its long values, if they are nearly all of it.
+    pub(super) fn left_bytes(&self, log: &Segment) -> u64 {
         let rest = match self.env.options().compression {
             Compression::None => self.limits().rules.rest_part(),
             _ => Copying::ALL.rest,
         };
+        let large_bytes = log.large_bytes.load(Relaxed);
+        if exceeds_rest(large_bytes, log.len(), rest) { large_bytes } else { 0 }
+    }
+
+    /// Bytes that a merge of these runs of level 0 copies, about.
+    pub fn merged_bytes(&self, runs: &[Run]) -> u64 {
         let bytes = |run: &Run| match &run.source {
-            Source::Log(log) => {
-                let (len, large_bytes) = (log.len(), log.large_bytes.load(Relaxed));
-                let left_bytes = if exceeds_rest(large_bytes, len, rest) { large_bytes } else { 0 };
-                len.saturating_sub(left_bytes)
-            }
+            Source::Log(log) => log.len().saturating_sub(self.left_bytes(log)),
             Source::Table(_) => run.bytes(),
         };
         runs.iter().map(bytes).sum()
