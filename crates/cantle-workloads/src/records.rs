@@ -18,13 +18,16 @@ pub const RECORD_BYTES: u64 = (KEY_BYTES + VALUE_BYTES) as u64;
 pub struct Sizes {
     /// Bytes of a key: 14 or more, so that every record has a key of its own.
     pub key_bytes: usize,
-    /// Bytes of a value: as many as the key or more, as each value begins with its key.
+    /// Bytes of a value, on average. Each value begins with its key, or with as much of it as it is long.
     pub value_bytes: usize,
+    /// Values are up to this many bytes longer and shorter than the average, evenly.
+    #[serde(default)]
+    pub spread_bytes: usize,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { key_bytes: KEY_BYTES, value_bytes: VALUE_BYTES }
+        Self { key_bytes: KEY_BYTES, value_bytes: VALUE_BYTES, spread_bytes: 0 }
     }
 }
 
@@ -32,10 +35,24 @@ impl Sizes {
     /// Keys and values of these sizes.
     pub const fn new(key_bytes: usize, value_bytes: usize) -> Self {
         assert!(key_bytes >= KEY_BYTES && value_bytes >= key_bytes && value_bytes < POOL_BYTES);
-        Self { key_bytes, value_bytes }
+        Self { key_bytes, value_bytes, spread_bytes: 0 }
     }
 
-    /// Bytes of a record that count as the user's.
+    /// The same with values of other lengths: up to this many bytes longer and shorter.
+    pub const fn spread(self, spread_bytes: usize) -> Self {
+        assert!(spread_bytes < self.value_bytes && self.value_bytes + spread_bytes < POOL_BYTES);
+        Self { spread_bytes, ..self }
+    }
+
+    /// Bytes of the next value.
+    pub fn next_value_bytes(self, random: &mut Random) -> usize {
+        match self.spread_bytes {
+            0 => self.value_bytes,
+            spread => self.value_bytes - spread + random.below(2 * spread as u64 + 1) as usize,
+        }
+    }
+
+    /// Bytes of a record that count as the user's, on average.
     pub const fn record_bytes(self) -> u64 {
         (self.key_bytes + self.value_bytes) as u64
     }
@@ -52,7 +69,11 @@ impl Sizes {
 
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.key_bytes, self.value_bytes)
+        let Self { key_bytes, value_bytes, spread_bytes } = self;
+        match spread_bytes {
+            0 => write!(f, "{key_bytes}-{value_bytes}"),
+            _ => write!(f, "{key_bytes}-{}to{}", value_bytes - spread_bytes, value_bytes + spread_bytes),
+        }
     }
 }
 
@@ -100,12 +121,13 @@ impl Values {
         value[KEY_BYTES..].copy_from_slice(&self.pool[start..start + rest]);
     }
 
-    /// Writes the next value for `key` into `value`: the key, then random bytes.
+    /// Writes the next value for `key` into `value`: the key, or as much of it as there is room for, then random
+    /// bytes.
     pub fn fill_for(&self, key: &[u8], value_bytes: usize, value: &mut Vec<u8>, random: &mut Random) {
         let rest = value_bytes.saturating_sub(key.len());
         let start = random.below((POOL_BYTES - rest) as u64) as usize;
         value.clear();
-        value.extend_from_slice(key);
+        value.extend_from_slice(&key[..key.len().min(value_bytes)]);
         value.extend_from_slice(&self.pool[start..start + rest]);
     }
 }
@@ -145,6 +167,24 @@ mod tests {
         Sizes::default().key(7, &mut plain);
         assert_eq!(plain, key(7), "the usual sizes have the usual keys");
         assert_eq!(Sizes::new(16, 128).to_string(), "16-128");
+    }
+
+    #[test]
+    fn values_of_many_lengths_begin_with_as_much_of_their_key_as_there_is_room_for() {
+        let (sizes, values) = (Sizes::new(23, 100).spread(99), Values::new(3));
+        let (mut key, mut value, mut random) = (Vec::new(), Vec::new(), Random::new(4));
+        sizes.key(99, &mut key);
+        let mut lengths = Vec::new();
+        for _ in 0..20_000 {
+            let bytes = sizes.next_value_bytes(&mut random);
+            values.fill_for(&key, bytes, &mut value, &mut random);
+            assert!(value.len() == bytes && (value.starts_with(&key) || key.starts_with(&value)));
+            lengths.push(bytes);
+        }
+        let mean = lengths.iter().sum::<usize>() / lengths.len();
+        assert!((98..=102).contains(&mean), "{mean}");
+        assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&1), Some(&199)));
+        assert_eq!(sizes.to_string(), "23-1to199");
     }
 
     #[test]

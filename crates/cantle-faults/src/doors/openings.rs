@@ -204,7 +204,8 @@ fn round(seed: u64, visit: &Visit) {
             plan.fill(&db, &mut model);
         }
         plan.write(&db, &mut model);
-        let regions: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.regions).sum();
+        // A layout over levels has logs before it has a region.
+        let regions: u64 = db.stats().keyspaces.iter().map(|keyspace| keyspace.regions.max(1)).sum();
         if (opening + 1) % plan.closed_one_in == 0 {
             db.close().unwrap();
             disk = if plan.rng.below(2) == 0 { disk.kill() } else { disk.crash(&CrashPlan::LOSE_UNSYNCED) };

@@ -2,7 +2,7 @@
 
 use super::levels::{Changing, Guard, Levels};
 use crate::lsm::busy::Busy;
-use crate::lsm::marked::{is_gone, marked};
+use crate::lsm::marked::marked;
 use crate::lsm::shape::{Job, Outcome, Piece, Rules};
 use crate::run::run::{Run, Source};
 
@@ -31,9 +31,8 @@ impl Changing<'_> {
         }
     }
 
-    pub(super) fn purge(&mut self, group: u64, oldest_snapshot: u64) {
-        let order = self.order;
-        self.remove_runs(group, |run| is_gone(order, run, oldest_snapshot));
+    pub(super) fn purge(&mut self, group: u64, gone: &Run) {
+        self.remove_runs(group, |run| run.is_same(gone));
     }
 
     pub(super) fn forget(&mut self, group: u64, settled: u64) {

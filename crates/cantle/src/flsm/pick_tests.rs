@@ -134,9 +134,7 @@ pub fn told(job: Option<Job>) -> String {
             Move::Adopt { level, run } => {
                 writeln!(text, "adopt {} in {level}", text_of(run.span.start.as_ref()))
             }
-            Move::Purge { group, oldest_snapshot } => {
-                writeln!(text, "purge {group} below {oldest_snapshot}")
-            }
+            Move::Purge { group, run } => writeln!(text, "purge {} of {group}", run.file().id),
             Move::Forget { group, settled } => writeln!(text, "forget {group} below {settled}"),
             Move::Grow { .. } | Move::Hand { .. } => panic!("a level has one tree"),
         }

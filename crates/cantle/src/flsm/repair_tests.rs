@@ -159,6 +159,44 @@ fn what_a_table_replaced_is_known_where_its_guard_was_divided() {
     drop(held);
 }
 
+/// A range delete drops a table as a whole, and the table goes by metadata. It had said that the table before it counts
+/// no more, which has other keys.
+#[test]
+fn what_a_dropped_table_replaced_is_known() {
+    let disk = MemVfs::without_history();
+    let db = open(&disk);
+    (0..40).for_each(|number| db.put(key(number), value(number, 50)).unwrap());
+    db.compact_range(..).unwrap();
+    let before = disk.kill();
+    (0..10).for_each(|number| db.delete(key(number)).unwrap());
+    // The older files are there until the next checkpoint.
+    db.compact_range(..).unwrap();
+    assert_eq!(guards(&db).concat().len(), 1);
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        let dropped = guards(&db).concat();
+        db.delete_range(key(10)..key(40)).unwrap();
+        lsm.seal_for_test().unwrap();
+        assert!(lsm.drop_early().unwrap());
+        assert!(lsm.merge_tables(Trigger::Asked).unwrap());
+        let left = guards(&db).concat();
+        assert!(left.len() == 1 && left != dropped, "a table that says what the dropped one has replaced");
+        db.sync().unwrap();
+        let (damaged, gone) = with_older_tables(&db, &disk, &before);
+        assert!(!gone.is_empty());
+        let (found, report) = repaired(&damaged);
+        assert!(found.is_empty(), "{} pairs returned", found.len());
+        assert_eq!(report.may_return, []);
+    });
+    // Once the files have gone, there is nothing to say of them.
+    let deadline = now() + Duration::from_secs(60);
+    while !guards(&db).concat().is_empty() && now() < deadline {
+        db.sync().unwrap();
+        lsm.settle_for_test().unwrap();
+    }
+    assert_eq!(guards(&db).concat(), [0; 0]);
+}
+
 /// A store with a table that joined two range deletes, beside the older of the logs that were merged, or both. The older
 /// one has a pair that only the second range delete covers, of a version between. The other one has a pair that is newer.
 fn joined_beside_logs(both: bool) -> (MemVfs, Model) {

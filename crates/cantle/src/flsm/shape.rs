@@ -341,7 +341,7 @@ impl Changing<'_> {
             Move::Delete { level, start } => self.delete(*level, start),
             Move::AddLevel { starts } => self.add_level(starts),
             Move::RemoveLevel => self.remove_level(),
-            Move::Purge { group, oldest_snapshot } => self.purge(*group, *oldest_snapshot),
+            Move::Purge { group, run } => self.purge(*group, run),
             Move::Forget { group, settled } => self.forget(*group, *settled),
             // A level has one tree.
             Move::Grow { .. } | Move::Hand { .. } => self.missed = self.missed.or(Some(0)),

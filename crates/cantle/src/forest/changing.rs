@@ -2,7 +2,7 @@
 
 use super::tree::{Section, Tree};
 use super::trees::Trees;
-use crate::lsm::marked::{is_gone, marked};
+use crate::lsm::marked::marked;
 use crate::lsm::shape::{Change, Cuts, Job, Move, Outcome, Piece, Place, Placed};
 use crate::run::run::{Run, Source};
 use crate::sync::Arc;
@@ -55,10 +55,7 @@ impl<'a> Changing<'a> {
                     new.push(run.clone());
                 }
                 Move::Adopt { run, .. } => new.push(run.clone()),
-                Move::Purge { group, oldest_snapshot } => {
-                    let order = self.order;
-                    self.retain(*group, |run| !is_gone(order, run, *oldest_snapshot));
-                }
+                Move::Purge { group, run: gone } => self.retain(*group, |run| !run.is_same(gone)),
                 Move::Forget { group, settled } => {
                     self.retain(*group, |run| !run.is_empty_table() || run.file().id >= *settled);
                 }

@@ -76,12 +76,13 @@ impl<S: Shape> Lsm<S> {
     }
 }
 
-/// The statements of a job that no table of its output has: those for keys of which nothing is left, and those that
-/// its inputs make for keys beyond the job: a guard may have been divided between these keys and the table's own.
+/// The statements of a job that no table of its output has: those for keys of which nothing is left, those that
+/// its inputs make for keys beyond the job (a guard may have been divided between these keys and the table's own), and
+/// those of dropped tables that it removes.
 ///
-/// A table without entries gets them, one for the whole job. Without it a repair would read the puts of
-/// files that are still there, or that other groups share, and miss the deletes of those that are gone.
-/// The table goes when these files have gone ([`Rules::settled`](super::shape::Rules)); a merge that
+/// Tables without entries get them, one for the whole job unless they are long. Without these a repair would read the
+/// puts of files that are still there, or that other groups share, and miss the deletes of those that are gone.
+/// Such a table goes when these files have gone ([`Rules::settled`](super::shape::Rules)); a merge that
 /// comes before passes its statements on.
 pub(super) struct LeftOut<'a, S: Shape> {
     lsm: &'a Lsm<S>,
@@ -130,29 +131,39 @@ impl<'a, S: Shape> LeftOut<'a, S> {
         Ok(())
     }
 
+    /// Adds what the table of a dropped run has said, for the keys that the run speaks for. Nothing if the table
+    /// cannot be read: it goes nevertheless.
+    pub fn add_purged(&mut self, run: &Run) {
+        let lsm = self.lsm;
+        let statements = lsm.read_lineage(run).and_then(|lineage| match lineage.filter(Lineage::replaces) {
+            Some(lineage) => Ok(Some((lineage, lsm.spoken_for(run)?))),
+            None => Ok(None),
+        });
+        match statements {
+            Ok(Some((lineage, own))) => self.say(&lineage, |said| said.intersect(&lsm.env.order, &own)),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "a dropped table goes without telling what it has replaced"),
+        }
+    }
+
     /// Adds the statements of a lineage for these keys of each.
     fn say(&mut self, lineage: &Lineage, keys: impl Fn(&Span) -> Option<Span>) {
         let said = lineage.parts().into_iter().filter(|part| part.replaced > 0);
         self.parts.extend(said.filter_map(|part| Some(Part { span: keys(&part.span)?, ..part })));
     }
 
-    /// Writes the table, if there is anything to say. On a full disk too: the merge frees space.
+    /// Writes tables, if there is anything to say. On a full disk too: the merge frees space.
     pub fn place(self, outcome: &mut Outcome, grant: &mut Grant<'_>) -> Result<()> {
-        if self.parts.is_empty() {
-            return Ok(());
-        }
         let Self { lsm, parts } = self;
         let upto = lsm.substrate.mvcc.greatest_used();
-        let lineage = Lineage::of(&lsm.env.order, &Span::default(), upto, &parts, false);
-        let outputs = lsm.substrate.reserve.with(|| {
-            let versions = (lsm.substrate.mvcc.current(), 0);
-            Output::new(&lsm.env, versions, 1, grant).with_lineage(lineage.clone()).wanted().finish()
-        })?;
-        outcome.placed.extend(outputs.into_iter().map(|output| Placed {
-            from: 0,
-            parts: vec![Some(1)],
-            output,
-        }));
+        for lineage in Lineage::of_statements(&lsm.env.order, upto, &parts) {
+            let outputs = lsm.substrate.reserve.with(|| {
+                let versions = (lsm.substrate.mvcc.current(), 0);
+                Output::new(&lsm.env, versions, 1, grant).with_lineage(lineage.clone()).wanted().finish()
+            })?;
+            let placed = |output| Placed { from: 0, parts: vec![Some(1)], output };
+            outcome.placed.extend(outputs.into_iter().map(placed));
+        }
         Ok(())
     }
 }

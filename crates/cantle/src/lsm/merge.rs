@@ -9,7 +9,7 @@ use super::busy::Busy;
 use super::keyspace::Lsm;
 use super::lineage::LeftOut;
 use super::piece::Pass;
-use super::shape::{Job, Logs, Outcome, Shape};
+use super::shape::{Job, Logs, Move, Outcome, Shape};
 use super::state::Edit;
 use super::view::View;
 use crate::layout::stats::RunningMerge;
@@ -219,6 +219,11 @@ impl<S: Shape> Lsm<S> {
             left_out.add(piece, &stack, &lineage, &outcome)?;
             written.add(outcome, &stack).map_err(|error| substrate.sync_failed(error))?;
         }
+        for change in &job.moves {
+            if let Move::Purge { run, .. } = change {
+                left_out.add_purged(run);
+            }
+        }
         if let Some(outcome) = written.pieces.last_mut() {
             left_out.place(outcome, &mut grant).map_err(|error| substrate.checked(error))?;
         }
@@ -228,7 +233,8 @@ impl<S: Shape> Lsm<S> {
             let mut busy = self.jobs.claims.lock();
             self.install(&mut busy, planned, &mut written)
         })?;
-        if is_done {
+        // A removal of dropped tables merges nothing.
+        if is_done && bytes > 0 {
             self.jobs.merging.without_room.fetch_and(!job.groups_mask(), Relaxed);
             self.counters.merges.add(1);
             self.counters.merged_bytes.add(bytes);

@@ -360,8 +360,9 @@ pub enum Move {
     AddLevel { starts: Vec<Bytes> },
     /// The level above the last one goes. It has no tables.
     RemoveLevel,
-    /// The tables of the group that are dropped, and that no snapshot from this version on needs, go.
-    Purge { group: u64, oldest_snapshot: u64 },
+    /// A run of the group that is dropped, and that nobody reads, goes. If the job has a piece, its output hands on
+    /// what the run's table says of the files that it has replaced.
+    Purge { group: u64, run: Run },
     /// The tables of the group that hold nothing, and have a lower number, go.
     Forget { group: u64, settled: u64 },
     /// The output, and the runs that are handed over, belong to this tree. It takes up trees of the level above,

@@ -98,6 +98,11 @@ impl Run {
         }
     }
 
+    /// True for the same keys of the same file, whatever of them is dropped.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.file().id == other.file().id && self.span == other.span
+    }
+
     /// The same file for a chunk that has a part of its keys, and `share_bytes` of its bytes.
     pub fn part(&self, span: Span, share_bytes: u64) -> Self {
         Self { span: span.into(), share_bytes: Some(share_bytes), ..self.clone() }

@@ -61,6 +61,11 @@ fn compare_starts(order: &KeyOrder, a: Option<&Bytes>, b: Option<&Bytes>) -> Ord
     }
 }
 
+/// Length in bytes of a step that begins at this key, at most.
+fn step_bytes(start: Option<&Bytes>) -> usize {
+    start.map_or(1, |key| key.len() + 4) + 20
+}
+
 impl Lineage {
     /// The lineage of the output of a merge within `span`. A merge of everything (`is_bottom`) replaces
     /// all that is not newer than its inputs.
@@ -97,10 +102,30 @@ impl Lineage {
         lineage.reduced()
     }
 
+    /// These statements in as few lineages as possible of which none is reduced.
+    pub(crate) fn of_statements(order: &KeyOrder, upto: u64, parts: &[Part]) -> Vec<Self> {
+        let key_bytes = |key: &Option<Bytes>| step_bytes(key.as_ref());
+        let mut lineages = Vec::new();
+        let mut left = parts;
+        while !left.is_empty() {
+            let mut bytes = step_bytes(None);
+            let fits = left.iter().take_while(|part| {
+                // A step begins at each of its ends.
+                bytes += key_bytes(&part.span.start) + key_bytes(&part.span.end);
+                bytes <= LINEAGE_BYTES_MAX
+            });
+            let (some, rest) = left.split_at(fits.count().max(1));
+            // A part whose keys are long is a single step.
+            let span = if let [one] = some { one.span.clone() } else { Span::default() };
+            lineages.push(Self::of(order, &span, upto, some, false));
+            left = rest;
+        }
+        lineages
+    }
+
     /// One step in the place of very many. A file is then taken to be replaced by fewer tables.
     fn reduced(mut self) -> Self {
-        let bytes = |key: &Option<Bytes>| key.as_ref().map_or(1, |key| key.len() + 4);
-        let length: usize = self.steps.iter().map(|step| bytes(&step.start) + 20).sum();
+        let length: usize = self.steps.iter().map(|step| step_bytes(step.start.as_ref())).sum();
         if self.steps.len() > 1 && length > LINEAGE_BYTES_MAX {
             let replaced = self.steps.iter().map(|step| step.replaced).min().unwrap_or(0);
             // Runs below a table that replaces something are replaced; the others are above it.
@@ -213,6 +238,24 @@ mod tests {
         assert_eq!(of("", "", true), ":6/6 m:4/4 n:2/2 ..");
         assert_eq!(of("d", "x", true), "d:6/6 m:4/4 n:2/2 ..x");
         assert_eq!(told(&Lineage::of(ORDER, &span("a", "b"), 9, &[], true)), "a:0/0 ..b");
+    }
+
+    #[test]
+    fn statements_of_many_tables_lose_nothing() {
+        let name = |number: u64| format!("{number:0200}");
+        let mut parts: Vec<Part> = (0..300)
+            .map(|number| part(&name(2 * number), &name(2 * number + 1), number, number + 1))
+            .collect();
+        assert!(Lineage::of(ORDER, &Span::default(), 9, &parts, false).steps.len() == 1, "it is reduced");
+        // One that has no room for its keys.
+        let long = "x".repeat(LINEAGE_BYTES_MAX);
+        parts.push(part(&long, &format!("{long}y"), 7, 1000));
+        let lineages = Lineage::of_statements(ORDER, 9, &parts);
+        assert!(lineages.len() > 2 && lineages.len() < 20, "{}", lineages.len());
+        let said = lineages.iter().flat_map(Lineage::parts).filter(|part| part.replaced > 0);
+        let told = |part: &Part| (part.span.clone(), part.age, part.replaced);
+        assert!(said.map(|part| told(&part)).eq(parts.iter().map(told)));
+        assert!(Lineage::of_statements(ORDER, 9, &[]).is_empty());
     }
 
     #[test]
