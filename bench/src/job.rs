@@ -111,6 +111,17 @@ pub enum Step {
         /// Seeks.
         operations: u64,
     },
+    /// Get random records, many at once.
+    GetMany {
+        /// The name under which it is reported.
+        name: String,
+        /// Number of existing records.
+        records: u64,
+        /// Records of one operation.
+        at_once: u64,
+        /// Operations.
+        operations: u64,
+    },
     /// Run a workload.
     Run {
         /// The name under which it is reported.
@@ -182,7 +193,11 @@ impl Step {
             Self::Fill { .. } | Self::Ingest { .. } => 6,
             Self::Settle { .. } => 4,
             Self::Run { with_appends: true, .. } => 24,
-            Self::Run { .. } | Self::Seek { .. } | Self::Analyse { .. } | Self::Replay { .. } => 1,
+            Self::Run { .. }
+            | Self::Seek { .. }
+            | Self::GetMany { .. }
+            | Self::Analyse { .. }
+            | Self::Replay { .. } => 1,
         }
     }
 
@@ -197,7 +212,7 @@ impl Step {
             Self::Run { workload, with_appends, .. } => {
                 *workload == Workload::P || workload.is_insert() || *with_appends
             }
-            Self::Seek { .. } | Self::Analyse { .. } | Self::Replay { .. } => false,
+            Self::Seek { .. } | Self::GetMany { .. } | Self::Analyse { .. } | Self::Replay { .. } => false,
         }
     }
 
@@ -210,6 +225,7 @@ impl Step {
             | Self::Delete { name, .. }
             | Self::Settle { name, .. }
             | Self::Seek { name, .. }
+            | Self::GetMany { name, .. }
             | Self::Ingest { name, .. }
             | Self::Analyse { name, .. }
             | Self::Replay { name, .. } => Some(name),

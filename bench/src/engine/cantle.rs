@@ -2,6 +2,7 @@
 
 use super::{Durability, Engine, Figures, Opened, Settings, Spec};
 use crate::failure::{Failure, Result};
+use cantle::stats::{KeyspaceStats, LayoutStats};
 use cantle::{Db, KeyspaceOptions, LayoutKind, LayoutOptions, Options};
 use std::collections::BTreeMap;
 
@@ -77,6 +78,15 @@ impl Engine for Cantle {
         Ok(self.0.get_with(key, read)?.is_some())
     }
 
+    fn get_many(&self, keys: &[Vec<u8>], read: &mut dyn FnMut(usize, &[u8])) -> Result {
+        let mut failed = None;
+        self.0.get_many_with(keys, |number, found| match found {
+            Ok(value) => value.into_iter().for_each(|value| read(number, value)),
+            Err(error) => failed = Some(error),
+        });
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
     fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result {
         // As with the other stores, pairs are not copied.
         let mut cursor = match to {
@@ -100,6 +110,17 @@ impl Engine for Cantle {
     fn is_idle(&self) -> bool {
         let stats = self.0.stats();
         stats.maintenance_queued + stats.maintenance_running == 0
+    }
+
+    fn unmerged_bytes(&self) -> u64 {
+        let growing = |layout: &LayoutStats| match layout {
+            LayoutStats::Flsm(stats) => Some(stats.generation_bytes),
+            LayoutStats::Forest(stats) => Some(stats.generation_bytes),
+            _ => None,
+        };
+        let unmerged =
+            |keyspace: &KeyspaceStats| Some(keyspace.log_bytes.saturating_sub(growing(&keyspace.of_layout)?));
+        self.0.stats().keyspaces.iter().filter_map(unmerged).sum()
     }
 
     fn figures(&self) -> Figures {

@@ -50,6 +50,15 @@ pub trait Engine: Send + Sync {
     /// Passes the value of `key` to `read`. Returns true if there is one.
     fn get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
+    /// Passes the values of those of the keys that there are to `read`, with their numbers, in any order, in the
+    /// fastest way of the store.
+    fn get_many(&self, keys: &[Vec<u8>], read: &mut dyn FnMut(usize, &[u8])) -> Result {
+        for (number, key) in keys.iter().enumerate() {
+            self.get(key, &mut |value| read(number, value))?;
+        }
+        Ok(())
+    }
+
     /// Passes the pairs from `from` to `read` in key order, up to `to` (not included) and at most
     /// `rows`.
     fn scan(&self, from: &[u8], to: Option<&[u8]>, rows: u64, read: &mut dyn FnMut(&[u8], &[u8])) -> Result;
@@ -65,6 +74,11 @@ pub trait Engine: Send + Sync {
     /// True if no background work waits or runs, or if the store does not say.
     fn is_idle(&self) -> bool {
         true
+    }
+
+    /// Bytes of logs that are complete, with their indexes, and were not merged yet; 0 if the store does not say.
+    fn unmerged_bytes(&self) -> u64 {
+        0
     }
 
     /// The store's own statistics.

@@ -85,7 +85,33 @@ pub struct Sample {
 pub struct Space {
     /// In the order of time.
     pub samples: Vec<Sample>,
+    /// The moment at which bytes on disk, less what a store may have besides, were most for each live byte.
+    #[serde(default)]
+    pub peak: Option<Peak>,
 }
+
+/// Bytes that a store may have on disk beside its live data and logs that are not merged.
+const BESIDE_BYTES: u64 = 64_000_000;
+
+/// Space at its peak.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Peak {
+    /// The sample.
+    pub sample: Sample,
+    /// Bytes of complete logs that were not merged.
+    pub unmerged_bytes: u64,
+}
+
+impl Peak {
+    /// Bytes on disk per live byte, without the logs that were not merged and 64 MB.
+    pub fn ratio(&self) -> f64 {
+        let beside = self.unmerged_bytes + BESIDE_BYTES;
+        self.sample.disk_bytes.saturating_sub(beside) as f64 / self.sample.live_bytes.max(1) as f64
+    }
+}
+
+/// Interval at which the peak is looked for.
+const PEAK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Interval between samples; longer in long runs, so that there are at most [`SAMPLES_MAX`].
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -97,6 +123,7 @@ const SAMPLES_MAX: usize = 300;
 pub struct Sampler {
     start: Instant,
     next: Instant,
+    next_peak: Instant,
     interval: Duration,
     space: Space,
 }
@@ -104,22 +131,35 @@ pub struct Sampler {
 impl Sampler {
     /// The first sample is due at once.
     pub fn new(start: Instant) -> Self {
-        Self { start, next: start, interval: INTERVAL, space: Space::default() }
+        Self { start, next: start, next_peak: start, interval: INTERVAL, space: Space::default() }
     }
 
     /// Takes a sample if one is due. A listing that fails while files come and go is repeated at
-    /// the next call.
-    pub fn look(&mut self, dir: &Path, live_bytes: u64) {
-        if Instant::now() >= self.next {
-            self.sample(dir, live_bytes);
+    /// the next call. `unmerged_bytes` may take long.
+    pub fn look(&mut self, dir: &Path, live_bytes: u64, unmerged_bytes: &dyn Fn() -> u64) {
+        let now = Instant::now();
+        if now < self.next_peak {
+            return;
+        }
+        self.next_peak = now + PEAK_INTERVAL;
+        let Some(sample) = self.measure(dir, live_bytes) else { return };
+        let peak = self.space.peak.map_or(0.0, |peak| peak.ratio());
+        if (Peak { sample, unmerged_bytes: 0 }).ratio() > peak {
+            let now = Peak { sample, unmerged_bytes: unmerged_bytes() };
+            self.space.peak = self.space.peak.filter(|_| now.ratio() <= peak).or(Some(now));
+        }
+        if now >= self.next {
+            self.add(sample);
         }
     }
 
-    fn sample(&mut self, dir: &Path, live_bytes: u64) {
-        let Ok(disk_bytes) = allocated_bytes(dir) else { return };
-        let now = Instant::now();
-        let at_s = (now - self.start).as_secs_f64();
-        self.space.samples.push(Sample { at_s, disk_bytes, live_bytes });
+    fn measure(&self, dir: &Path, live_bytes: u64) -> Option<Sample> {
+        let disk_bytes = allocated_bytes(dir).ok()?;
+        Some(Sample { at_s: self.start.elapsed().as_secs_f64(), disk_bytes, live_bytes })
+    }
+
+    fn add(&mut self, sample: Sample) {
+        self.space.samples.push(sample);
         if self.space.samples.len() >= SAMPLES_MAX {
             let mut number = 0;
             self.space.samples.retain(|_| {
@@ -128,12 +168,13 @@ impl Sampler {
             });
             self.interval *= 2;
         }
-        self.next = now + self.interval;
+        self.next = Instant::now() + self.interval;
     }
 
     /// Takes a last sample.
     pub fn finish(mut self, dir: &Path, live_bytes: u64) -> Space {
-        self.sample(dir, live_bytes);
+        let last = self.measure(dir, live_bytes);
+        last.into_iter().for_each(|sample| self.add(sample));
         self.space
     }
 }
@@ -182,6 +223,24 @@ mod tests {
     }
 
     #[test]
+    fn the_peak_is_where_least_of_the_space_is_explained() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sampler = Sampler::new(Instant::now());
+        let mut look = |bytes: u64, unmerged: u64| {
+            let file = fs::File::create(dir.path().join("file")).unwrap();
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).unwrap();
+            sampler.next_peak = Instant::now();
+            sampler.look(dir.path(), 10_000_000, &|| unmerged);
+            sampler.space.peak
+        };
+        assert_eq!(look(60_000_000, 0), None, "that much every store may have");
+        let peak = look(90_000_000, 10_000_000).unwrap();
+        assert!((1.59..1.7).contains(&peak.ratio()), "{peak:?}");
+        assert_eq!(look(100_000_000, 30_000_000), Some(peak), "more logs explain it");
+        assert!(look(100_000_000, 0).unwrap().ratio() > 3.5);
+    }
+
+    #[test]
     fn long_runs_keep_few_samples() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
@@ -190,7 +249,8 @@ mod tests {
         fs::File::open(&path).unwrap().sync_all().unwrap();
         let mut sampler = Sampler::new(Instant::now());
         for _ in 0..1_000 {
-            sampler.sample(dir.path(), 50_000);
+            let sample = sampler.measure(dir.path(), 50_000).unwrap();
+            sampler.add(sample);
         }
         let space = sampler.finish(dir.path(), 0);
         assert!((100..=SAMPLES_MAX).contains(&space.samples.len()), "{}", space.samples.len());

@@ -57,7 +57,7 @@ fn outcome(fill_s: f64, written: f64) -> Outcome {
     let mut outcome: Outcome = serde_json::from_str(text).unwrap();
     let mut settle = Measured { operations: 0, ..step(fill_s, written / 2.0) };
     let sample = Sample { at_s: 0.0, disk_bytes: 2 * USER_BYTES, live_bytes: USER_BYTES };
-    settle.space = Space { samples: vec![sample] };
+    settle.space = Space { samples: vec![sample], ..Space::default() };
     let steps = [
         ("fill", Measured { user_bytes_written: USER_BYTES, ..step(fill_s, written / 2.0) }),
         ("settle", settle),

@@ -8,6 +8,7 @@ mod device;
 mod machine;
 mod results;
 mod shrink;
+mod tight;
 mod time;
 
 pub use machine::{describe, revision};
@@ -29,6 +30,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
+use tight::TightDisk;
 use time::TimeOf;
 
 /// The step that is measured after a store was killed and opened again.
@@ -230,7 +232,8 @@ impl<'a> Runner<'a> {
         turns_left: usize,
         records_max: Option<u64>,
     ) -> Result<Outcome> {
-        let dir = self.work.join("trial");
+        let mut dir = self.work.join("trial");
+        TightDisk::unmount_left(&dir);
         remove(&dir)?;
         let mut steps = cell.steps.clone();
         if engine.is_volatile() {
@@ -248,6 +251,15 @@ impl<'a> Runner<'a> {
                 steps.insert(0, Step::Load { records: cell.records, is_scattered: cell.is_scattered });
             }
         }
+        let _tight = match cell.disk {
+            Some(times) => {
+                let most = records_max.map_or(u64::MAX, |most| most * cell.sizes.record_bytes());
+                let disk = TightDisk::mount(&dir, (times * cell.data_bytes().min(most) as f64) as u64)?;
+                dir.push("store");
+                Some(disk)
+            }
+            None => None,
+        };
         fs::create_dir_all(&dir).map_err(on("create", &dir))?;
         let shared = if engine.is_volatile() || cell.records == 0 {
             copy::Shared::default()

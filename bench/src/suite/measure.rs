@@ -19,8 +19,12 @@ pub enum Measure {
     ReadCalls,
     /// 95 of 100 puts took at most this long, in milliseconds.
     PutP95,
+    /// Half of the gets took at most this long, in milliseconds.
+    GetP50,
     /// 95 of 100 gets took at most this long, in milliseconds.
     GetP95,
+    /// 99 of 100 gets took at most this long, in milliseconds.
+    GetP99,
     /// 9,999 of 10,000 operations of the slowest kind took at most this long, in milliseconds.
     WorstP9999,
     /// The longest operation, in milliseconds.
@@ -82,7 +86,9 @@ impl Measure {
             Self::ReadAmplification => "bytes read from the device per user byte",
             Self::ReadCalls => "read calls per get",
             Self::PutP95 => "put p95, ms",
+            Self::GetP50 => "get p50, ms",
             Self::GetP95 => "get p95, ms",
+            Self::GetP99 => "get p99, ms",
             Self::WorstP9999 => "p99.99, ms",
             Self::Longest => "longest, ms",
             Self::SlowSeconds => "seconds below 1/10 of the median, %",
@@ -141,7 +147,9 @@ impl Measure {
             }
             Self::ReadCalls => ratio(measured.counters.read_calls as f64, measured.gets as f64),
             Self::PutP95 => Some(measured.latency.get("put")?.p95_ns as f64 / 1e6),
+            Self::GetP50 => Some(measured.latency.get("get")?.p50_ns as f64 / 1e6),
             Self::GetP95 => Some(measured.latency.get("get")?.p95_ns as f64 / 1e6),
+            Self::GetP99 => Some(measured.latency.get("get")?.p99_ns as f64 / 1e6),
             Self::WorstP9999 => worst(|percentiles| percentiles.p99_99_ns),
             Self::Longest => worst(|percentiles| percentiles.max_ns),
             Self::SlowSeconds => Some(measured.timeline.stalls.slow_seconds_share * 100.0),

@@ -34,6 +34,8 @@ pub struct Cell {
     pub sizes: Sizes,
     /// The share of the run's memory that it has.
     pub memory: f64,
+    /// The space of its file system, in bytes for each byte of its data; `None` if it is the run's.
+    pub disk: Option<f64>,
     /// True if the data set is loaded in a random order, and is settled; false if in key order.
     pub is_scattered: bool,
     /// The steps to run.
@@ -72,6 +74,7 @@ impl Cell {
             records,
             sizes: Sizes::default(),
             memory: 1.0,
+            disk: None,
             is_scattered: false,
             steps,
             threads,

@@ -76,6 +76,12 @@ impl Builder {
     }
 }
 
+/// Gets of many records at once.
+pub fn get_many(builder: &Builder, records: u64, at_once: u64) -> Step {
+    let operations = builder.scaled(OPERATIONS) / at_once;
+    Step::GetMany { name: "gets-at-once".into(), records, at_once, operations }
+}
+
 pub fn fill(name: &str, records: u64, order: Order, round: u64) -> Step {
     Step::Fill { name: name.into(), records, first: 0, order, round }
 }

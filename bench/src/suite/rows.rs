@@ -77,11 +77,17 @@ pub enum Quantity {
     Kept(&'static str, &'static str),
     /// Bytes on disk per live byte after the step.
     Space(&'static str),
+    /// The most bytes on disk per live byte during these steps, less complete logs that were not merged and 64 MB.
+    Peak(&'static [&'static str]),
+    /// Gets per second of the first step per get per second of the second.
+    Gets(&'static str, &'static str),
     /// Bytes on disk after the step, in percent of the most that Cantle's default bound allows.
     SpaceOfBound(&'static str),
     /// The longest delay of the step that the store imposes, in ms: the brake's, if the store reports it,
     /// else the longest operation that writes.
     LongestDelay(&'static str),
+    /// The longest write of the step, in ms.
+    LongestWrite(&'static str),
     /// The peak of resident memory over all steps above the budget, in MiB.
     ResidentOverBudget,
     /// Time to open the store, in ms.
@@ -104,7 +110,7 @@ const BOUND_MAX: f64 = 3.0;
 impl Quantity {
     /// True if more is better.
     pub fn is_gain(self) -> bool {
-        matches!(self, Self::Rate(_) | Self::Kept(..))
+        matches!(self, Self::Rate(_) | Self::Kept(..) | Self::Gets(..))
     }
 
     /// The unit.
@@ -113,8 +119,13 @@ impl Quantity {
             Self::Written(_) => "B/B",
             Self::Rate(_) => "k/s",
             Self::Kept(..) | Self::SpaceOfBound(_) => "%",
-            Self::Space(_) => "×",
-            Self::LongestDelay(_) | Self::Open | Self::First(_) | Self::Get50(_) | Self::Get99(_) => "ms",
+            Self::Space(_) | Self::Peak(_) | Self::Gets(..) => "×",
+            Self::LongestDelay(_)
+            | Self::LongestWrite(_)
+            | Self::Open
+            | Self::First(_)
+            | Self::Get50(_)
+            | Self::Get99(_) => "ms",
             Self::ResidentOverBudget => "MiB",
         }
     }
@@ -122,11 +133,12 @@ impl Quantity {
     /// The steps that it is made of; none means all.
     pub fn steps(self) -> Vec<&'static str> {
         match self {
-            Self::Written(steps) | Self::Rate(steps) => steps.to_vec(),
-            Self::Kept(one, other) => vec![one, other],
+            Self::Written(steps) | Self::Rate(steps) | Self::Peak(steps) => steps.to_vec(),
+            Self::Kept(one, other) | Self::Gets(one, other) => vec![one, other],
             Self::Space(step)
             | Self::SpaceOfBound(step)
             | Self::LongestDelay(step)
+            | Self::LongestWrite(step)
             | Self::First(step)
             | Self::Get50(step)
             | Self::Get99(step) => vec![step],
@@ -146,6 +158,14 @@ impl Quantity {
             }
             Self::Kept(one, other) => positive(step(one)?.throughput() / step(other)?.throughput() * 100.0),
             Self::Space(name) => positive(step(name)?.space.amplification_end()),
+            Self::Peak(steps) => {
+                let peaks = steps.iter().filter_map(|name| step(name)?.space.peak);
+                peaks.map(|peak| peak.ratio()).max_by(f64::total_cmp)
+            }
+            Self::Gets(one, other) => {
+                let rate = |name: &str| step(name).map(|measured| measured.gets as f64 / measured.seconds);
+                positive(rate(one)? / rate(other)?)
+            }
             Self::SpaceOfBound(name) => {
                 let sample = step(name)?.space.samples.last()?;
                 let live = sample.live_bytes as f64;
@@ -157,6 +177,7 @@ impl Quantity {
                 let measured = step(name)?;
                 brake_longest_ms(measured).or_else(|| write_longest_ms(measured))
             }
+            Self::LongestWrite(name) => write_longest_ms(step(name)?),
             Self::ResidentOverBudget => {
                 let peak =
                     outcome.steps.values().filter_map(|measured| measured.peak_resident_bytes).max()?;

@@ -4,7 +4,9 @@ use super::appends::Appends;
 use super::filled::Filled;
 use super::meter::Meter;
 use super::settle;
-use super::source::{FromDelete, FromFile, FromFill, FromSeek, FromTrace, FromWorkload, Next, Source};
+use super::source::{
+    FromDelete, FromFile, FromFill, FromGetMany, FromSeek, FromTrace, FromWorkload, Next, Source,
+};
 use super::tally::{Kind, Tally};
 use super::work::{Mix, Work};
 use crate::engine::Engine;
@@ -72,6 +74,7 @@ impl Crew<'_> {
         let mut sampler = Sampler::new(start);
         let done = || work.operations - left.load(Ordering::Relaxed);
         let live_bytes = || work.existing(done()) * work.record_bytes;
+        let unmerged_bytes = || self.engine.unmerged_bytes();
 
         let appends = match step {
             Step::Run { with_appends: true, .. } => Some(Appends::beside(dir)?),
@@ -92,7 +95,7 @@ impl Crew<'_> {
                 .collect();
             while !threads.iter().all(|thread| thread.is_finished()) {
                 std::thread::sleep(TICK);
-                sampler.look(dir, live_bytes());
+                sampler.look(dir, live_bytes(), &unmerged_bytes);
             }
             let panicked = |_| Err(Failure::new("a thread panicked"));
             threads
@@ -132,7 +135,9 @@ impl Crew<'_> {
         let live_bytes = self.filled.map_or(0, |filled| filled.records) * self.job.sizes.record_bytes();
         let meter = Meter::start(self.engine, dir, cycles);
         let mut sampler = Sampler::new(Instant::now());
-        let settled = settle::wait(self.engine, quiet, longest, &mut || sampler.look(dir, live_bytes))?;
+        let unmerged_bytes = || self.engine.unmerged_bytes();
+        let mut look = || sampler.look(dir, live_bytes, &unmerged_bytes);
+        let settled = settle::wait(self.engine, quiet, longest, &mut look)?;
         let measured = meter.stop(self.engine, dir, cycles)?;
         Ok(Measured {
             seconds: settled.after.as_secs_f64(),
@@ -208,6 +213,13 @@ impl Crew<'_> {
                 random,
                 sizes: self.job.sizes,
             })),
+            Mix::GetMany { chooser, at_once, filled } => Source::GetMany(Box::new(FromGetMany {
+                chooser: chooser.clone(),
+                at_once: *at_once,
+                filled,
+                random,
+                sizes: self.job.sizes,
+            })),
             Mix::Ingest(trace) => Source::Ingest(from_trace(trace, random)),
             Mix::Analyse(trace) => Source::Analyse(from_trace(trace, random)),
             Mix::Replay(file) => {
@@ -265,6 +277,7 @@ impl Crew<'_> {
             }
             Kind::Delete => self.engine.delete(&next.key),
             Kind::Scan => self.scan(next, tally),
+            Kind::GetMany => self.get_many(next, tally),
         }
     }
 
@@ -278,12 +291,26 @@ impl Crew<'_> {
         let (mut bytes, mut belongs) = (0, true);
         let found = self.engine.get(&next.key, &mut |value| {
             bytes = value.len();
-            belongs = !next.is_checkable || value.starts_with(&next.key);
+            belongs = !next.is_checkable || belong(&next.key, value);
         })?;
         tally.gets += 1;
         tally.read += (next.key.len() + bytes) as u64;
         tally.missing += u64::from(!found && next.must_exist);
         tally.wrong += u64::from(!belongs);
+        Ok(())
+    }
+
+    fn get_many(&self, next: &Next, tally: &mut Tally) -> Result {
+        let (mut found, mut bytes, mut wrong) = (0u64, 0, 0);
+        self.engine.get_many(&next.keys, &mut |number, value| {
+            let belongs = next.keys.get(number).is_some_and(|key| belong(key, value));
+            (found, bytes, wrong) = (found + 1, bytes + value.len(), wrong + u64::from(!belongs));
+        })?;
+        let keys = next.keys.len() as u64;
+        tally.gets += keys;
+        tally.read += (next.keys.iter().map(Vec::len).sum::<usize>() + bytes) as u64;
+        tally.missing += keys.saturating_sub(found);
+        tally.wrong += wrong;
         Ok(())
     }
 
@@ -294,7 +321,7 @@ impl Crew<'_> {
         let mut last = [0; 32];
         self.engine.scan(&next.key, next.to.as_deref(), next.rows, &mut |key, value| {
             let prefix = prefix(key);
-            let is_right = !next.is_checkable || (value.starts_with(key) && (rows == 0 || prefix > last));
+            let is_right = !next.is_checkable || (belong(key, value) && (rows == 0 || prefix > last));
             wrong += u64::from(!is_right);
             (rows, bytes, last) = (rows + 1, bytes + key.len() + value.len(), prefix);
         })?;
@@ -304,6 +331,12 @@ impl Crew<'_> {
         tally.missing += u64::from(rows == 0 && next.must_exist);
         Ok(())
     }
+}
+
+/// True if the value was written for the key: it begins with it, or is the beginning of it.
+fn belong(key: &[u8], value: &[u8]) -> bool {
+    let len = key.len().min(value.len());
+    key[..len] == value[..len]
 }
 
 fn prefix(key: &[u8]) -> [u8; 32] {

@@ -25,7 +25,7 @@ pub fn load(engine: &dyn Engine, values: &Values, job: &Job, records: u64, is_sc
         let record = order.as_ref().map_or(index, |order| order.apply(index));
         let (mut key, mut value) = (Vec::new(), Vec::new());
         sizes.key(record, &mut key);
-        values.fill_for(&key, sizes.value_bytes, &mut value, &mut random);
+        values.fill_for(&key, sizes.next_value_bytes(&mut random), &mut value, &mut random);
         batch.push((key, value));
         if batch.len() == BATCH {
             engine.put_all(&batch)?;

@@ -18,6 +18,8 @@ pub struct Next {
     pub kind: Option<Kind>,
     pub key: Vec<u8>,
     pub value: Vec<u8>,
+    /// The keys that are read at once.
+    pub keys: Vec<Vec<u8>>,
     /// The key before which a scan ends.
     pub to: Option<Vec<u8>>,
     /// Maximum number of rows of a scan.
@@ -36,6 +38,7 @@ pub enum Source<'a> {
     Fill(Box<FromFill<'a>>),
     Delete(FromDelete<'a>),
     Seek(Box<FromSeek<'a>>),
+    GetMany(Box<FromGetMany<'a>>),
     Ingest(FromTrace<'a>),
     Analyse(FromTrace<'a>),
     Replay(Box<FromFile<'a>>),
@@ -82,6 +85,15 @@ pub struct FromSeek<'a> {
     pub sizes: Sizes,
 }
 
+/// Gets random records, many at once.
+pub struct FromGetMany<'a> {
+    pub chooser: Chooser,
+    pub at_once: u64,
+    pub filled: &'a Filled,
+    pub random: Random,
+    pub sizes: Sizes,
+}
+
 /// Writes events of the analytics trace, or queries them.
 pub struct FromTrace<'a> {
     pub trace: &'a Analytics,
@@ -114,6 +126,10 @@ impl Source<'_> {
                 Ok(true)
             }
             Self::Seek(source) => {
+                source.next(next);
+                Ok(true)
+            }
+            Self::GetMany(source) => {
                 source.next(next);
                 Ok(true)
             }
@@ -160,7 +176,8 @@ impl FromWorkload<'_> {
             Operation::ReadModifyWrite => (Kind::ReadModifyWrite, 0),
         };
         if !matches!(kind, Kind::Get | Kind::Scan) {
-            self.values.fill_for(&next.key, self.sizes.value_bytes, &mut next.value, &mut self.random);
+            let value_bytes = self.sizes.next_value_bytes(&mut self.random);
+            self.values.fill_for(&next.key, value_bytes, &mut next.value, &mut self.random);
         }
         (next.kind, next.rows, next.to) = (Some(kind), rows, None);
         (next.is_checkable, next.must_exist) = (true, true);
@@ -172,7 +189,8 @@ impl FromFill<'_> {
     fn next(&mut self, number: u64, next: &mut Next) {
         let record = self.filled.record(self.order.map_or(number, |order| order.apply(number)));
         self.sizes.key(record, &mut next.key);
-        self.values.fill_for(&next.key, self.sizes.value_bytes, &mut next.value, &mut self.random);
+        let value_bytes = self.sizes.next_value_bytes(&mut self.random);
+        self.values.fill_for(&next.key, value_bytes, &mut next.value, &mut self.random);
         (next.kind, next.claimed) = (Some(if self.is_first { Kind::Insert } else { Kind::Put }), None);
     }
 }
@@ -191,6 +209,18 @@ impl FromSeek<'_> {
         self.sizes.key(record, &mut next.key);
         (next.kind, next.rows, next.to) = (Some(Kind::Scan), self.rows, None);
         (next.is_checkable, next.must_exist, next.claimed) = (true, true, None);
+    }
+}
+
+impl FromGetMany<'_> {
+    fn next(&mut self, next: &mut Next) {
+        next.keys.resize_with(self.at_once as usize, Vec::new);
+        for key in &mut next.keys {
+            let record = self.filled.record(self.chooser.next(&mut self.random, self.filled.records));
+            self.sizes.key(record, key);
+        }
+        (next.kind, next.is_checkable, next.must_exist) = (Some(Kind::GetMany), true, true);
+        next.claimed = None;
     }
 }
 

@@ -21,9 +21,11 @@ pub enum Kind {
     ReadModifyWrite,
     /// Remove a pair.
     Delete,
+    /// Read many pairs at once.
+    GetMany,
 }
 
-const NAMES: [&str; 6] = ["put", "get", "insert", "scan", "read-modify-write", "delete"];
+const NAMES: [&str; 7] = ["put", "get", "insert", "scan", "read-modify-write", "delete", "get-many"];
 
 /// Counts of one thread, or of all.
 pub struct Tally {

@@ -50,6 +50,11 @@ pub enum Mix {
         rows: u64,
         filled: Filled,
     },
+    GetMany {
+        chooser: Chooser,
+        at_once: u64,
+        filled: Filled,
+    },
     Ingest(Analytics),
     Analyse(Analytics),
     Replay(PathBuf),
@@ -112,6 +117,12 @@ impl Work {
                 let records = filled.records;
                 let chooser = Chooser::new(Distribution::Uniform, records.max(1), 0.0, seed);
                 work(Mix::Seek { chooser, rows: nexts + 1, filled }, records, *operations, record_bytes)
+            }
+            Step::GetMany { records, at_once, operations, .. } => {
+                let filled = there(*records);
+                let records = filled.records;
+                let chooser = Chooser::new(Distribution::Uniform, records.max(1), 0.0, seed);
+                work(Mix::GetMany { chooser, at_once: *at_once, filled }, records, *operations, record_bytes)
             }
             Step::Ingest { shape, events, .. } => {
                 work(Mix::Ingest(Analytics::new(*shape, seed)), 0, *events, event_bytes)
