@@ -285,6 +285,11 @@ impl Files {
         self.handles.tables_max()
     }
 
+    /// Number of files besides tables that a job may use at the same time.
+    pub fn in_use_max(&self) -> usize {
+        self.handles.in_use_max()
+    }
+
     /// Makes the names of all files durable.
     pub fn sync_names(&self) -> Result<()> {
         let synced = self.handles.retrying(|| self.vfs.sync_dir(&self.dir));

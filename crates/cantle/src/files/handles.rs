@@ -79,6 +79,12 @@ fn tables_max(stores: usize) -> TablesMax {
     TablesMax { kept, held: kept + files / 6 / stores }
 }
 
+/// Number of files that each store may have in use besides tables, with this number of stores: the other half of
+/// what is left for files in use.
+fn in_use_max(stores: usize) -> usize {
+    (kept_files(stores) / 6 / stores.max(1)).max(1)
+}
+
 /// The handles of one store.
 pub struct Handles {
     shared: Arc<Shared>,
@@ -104,6 +110,11 @@ impl Handles {
         let stores = self.shared.stores.load(SeqCst);
         canary!(FILES_NOT_SHARED => let stores = 1);
         tables_max(stores)
+    }
+
+    /// Number of files that a job of the store may use at the same time, with the current number of stores.
+    pub fn in_use_max(&self) -> usize {
+        in_use_max(self.shared.stores.load(SeqCst))
     }
 
     pub fn insert(&self, id: u64, handle: Arc<dyn VfsFile>) {
@@ -168,5 +179,11 @@ mod tests {
         assert!(none > one && one > many && many == HANDLES_MIN, "{none} {one} {many}");
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
         assert!(none as u64 <= limit / 2);
+        assert!(in_use_max(1) > 1 && in_use_max(1_000_000) == 1);
+        for stores in [1, 3, 10] {
+            let tables = tables_max(stores);
+            let all = capacity(stores) + stores * (tables.held + in_use_max(stores) + FIXED_PER_STORE);
+            assert!(all as u64 <= limit / 2, "{all} files of {stores} stores");
+        }
     }
 }

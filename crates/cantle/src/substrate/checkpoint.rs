@@ -254,7 +254,7 @@ impl Substrate {
     fn sync_dirty(&self, taken: &mut Vec<Arc<dyn DirtyLog>>, segments: &mut Vec<SegmentEdit>) -> Result<()> {
         taken.extend(self.dirty.take());
         let mut failed = Ok(());
-        for synced in sync_all(taken) {
+        for synced in sync_all(taken, self.files.in_use_max()) {
             match synced {
                 Ok(edit) => segments.push(edit),
                 // A damaged log of an earlier epoch must not keep the others from becoming durable.
@@ -301,13 +301,13 @@ impl Substrate {
 
 /// Syncs logs from several threads at once. The file system's journal then serves many syncs with
 /// one commit, which makes a checkpoint of a hundred logs several times as fast as syncing one
-/// after the other.
-fn sync_all(logs: &[Arc<dyn DirtyLog>]) -> Vec<Result<SegmentEdit>> {
+/// after the other. Each has its file open meanwhile, `files_max` at most.
+fn sync_all(logs: &[Arc<dyn DirtyLog>], files_max: usize) -> Vec<Result<SegmentEdit>> {
     // A log that no chunk refers to any more is freed by this very checkpoint.
     let logs: Vec<_> = logs.iter().filter(|log| !log.is_obsolete()).collect();
     const THREADS_MAX: usize = 8;
     const LOGS_PER_THREAD: usize = 4;
-    let threads = logs.len().div_ceil(LOGS_PER_THREAD).clamp(1, THREADS_MAX);
+    let threads = logs.len().div_ceil(LOGS_PER_THREAD).clamp(1, THREADS_MAX.min(files_max));
     if threads == 1 {
         return logs.iter().map(|log| log.sync()).collect();
     }

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const STORES: u64 = 3;
@@ -61,11 +62,11 @@ fn listed() -> Option<BTreeMap<PathBuf, PathBuf>> {
     Some(links.collect())
 }
 
-/// Number of open files below a directory; `None` if it is not known. A file that is closed while others are listed, and
+/// The open files below a directory; `None` if they are not known. A file that is closed while others are listed, and
 /// opened again by another number, is in one list twice: only two equal lists count.
-fn open_files(dir: &Path) -> Option<usize> {
+fn open_files(dir: &Path) -> Option<Vec<PathBuf>> {
     let before = listed()?;
-    (listed()? == before).then(|| before.values().filter(|link| link.starts_with(dir)).count())
+    (listed()? == before).then(|| before.into_values().filter(|link| link.starts_with(dir)).collect())
 }
 
 /// A store, and the pairs that it must contain.
@@ -121,13 +122,18 @@ pub fn play(part: &Part) {
     let open = |number| Kept::open(dir, part.layout, number);
     let new = |number| Kept { db: open(number), pairs: BTreeMap::new(), doubtful: BTreeMap::new() };
     let mut stores: Vec<Kept> = (0..STORES).map(new).collect();
-    let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (done, most) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let refused = std::thread::scope(|scope| {
         // Ends the other thread if this one panics.
         let end = EndOnDrop(&done);
         scope.spawn(|| {
             while !done.load(SeqCst) {
-                most.fetch_max(open_files(dir).unwrap_or(0), SeqCst);
+                let open = open_files(dir).unwrap_or_default();
+                let mut most = most.lock().unwrap();
+                if open.len() > most.len() {
+                    *most = open;
+                }
+                drop(most);
                 std::thread::yield_now();
             }
         });
@@ -143,8 +149,8 @@ pub fn play(part: &Part) {
         drop(end);
         refused
     });
-    let most = most.load(SeqCst);
-    assert!(most <= limit / 2, "{most} of {limit} open files are the stores'");
+    let most = most.into_inner().unwrap();
+    assert!(most.len() <= limit / 2, "{} of {limit} open files are the stores': {most:?}", most.len());
     stores.iter().for_each(Kept::check);
     for (number, store) in stores.iter_mut().enumerate() {
         store.db.close().unwrap_or_else(|error| panic!("cannot close store {number}: {error}"));
