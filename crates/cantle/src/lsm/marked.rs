@@ -26,7 +26,7 @@ fn covered_at(order: &KeyOrder, run: &Run, deleted: &[DeletedRange]) -> Option<u
 }
 
 /// True for a table that no snapshot from this version on needs.
-pub fn is_gone(order: &KeyOrder, run: &Run, oldest_snapshot: u64) -> bool {
+fn is_gone(order: &KeyOrder, run: &Run, oldest_snapshot: u64) -> bool {
     let ranges = run.dropped_ranges.as_ref();
     let by_parts = || ranges.and_then(|ranges| ranges.covers_from(order, &run.span));
     let version = run.dropped.as_ref().map(|dropped| dropped.version).or_else(by_parts);
