@@ -16,7 +16,7 @@ use std::path::Path;
 const FLOORS: &[&[&str]] = &[
     &["canary", "sync"],
     &["types", "filter"],
-    &["memory", "vfs", "key", "maintenance", "read_ahead"],
+    &["memory", "vfs", "key", "maintenance", "read_ahead", "seek_reads"],
     &["format", "merge"],
     &["mvcc", "records", "block"],
     &["files", "cache"],

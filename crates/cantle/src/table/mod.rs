@@ -46,7 +46,6 @@ mod range_reads;
 mod ranges;
 pub(crate) mod reader;
 mod salvage;
-mod seek_reads;
 mod verify;
 
 pub(crate) use aligned_writer::Storing;
