@@ -178,6 +178,8 @@ fn what_a_dropped_table_replaced_is_known() {
         db.delete_range(key(10)..key(40)).unwrap();
         lsm.seal_for_test().unwrap();
         assert!(lsm.drop_early().unwrap());
+        let job = lsm.pick(&lsm.view(), &Busy::default()).unwrap().job;
+        assert!(!job.pieces.is_empty() && job.takes_nothing(), "it reads tables, and moves no data");
         assert!(lsm.merge_tables(Trigger::Asked).unwrap());
         let left = guards(&db).concat();
         assert!(left.len() == 1 && left != dropped, "a table that says what the dropped one has replaced");

@@ -76,7 +76,7 @@ impl<S: Shape> Lsm<S> {
     }
 
     /// The next change of tables that is due.
-    pub(super) fn pick(&self, view: &View<S>, busy: &Busy) -> Option<Planned> {
+    pub fn pick(&self, view: &View<S>, busy: &Busy) -> Option<Planned> {
         let job = view.shape.pick(&self.env.order, &self.rules(), busy)?;
         Some(Planned { logs: Vec::new(), job })
     }
@@ -89,9 +89,8 @@ impl<S: Shape> Lsm<S> {
         let newest = self.substrate.files.peek_id();
         let is_left = |log: &Run| log.file().id < newest;
         // The changes of groups that are due and move no data.
-        let rearrange = |view: &View<S>, busy: &Busy| {
-            self.pick(view, busy).filter(|planned| planned.job.pieces.is_empty())
-        };
+        let rearrange =
+            |view: &View<S>, busy: &Busy| self.pick(view, busy).filter(|planned| planned.job.takes_nothing());
         if self.disk_room().is_some() && self.drop_early()? {
             self.run_next(rearrange, Trigger::Asked)?;
         }

@@ -307,6 +307,11 @@ impl Job {
         Self { moves, ..Self::default() }
     }
 
+    /// True if it moves no data of tables.
+    pub fn takes_nothing(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.tables.is_empty())
+    }
+
     /// A bit for each group that it takes runs of, or for the one that it is known by.
     pub fn groups_mask(&self) -> u64 {
         if let Some(window) = self.window {
