@@ -185,3 +185,50 @@ fn runs_that_came_meanwhile_and_are_marked_as_dropped() {
 fn range_deletes_that_drop_what_was_merged_meanwhile() {
     found_dropped(dropped::Fault::DropsLate);
 }
+
+fn sound_removals(least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
+    let done = Arc::new(dropped::Done::default());
+    let model = {
+        let done = done.clone();
+        move || dropped::removals(dropped::Fault::None, &done)
+    };
+    check(Box::new(model));
+    println!("{done:?}");
+    for count in [&done.purged, &done.handed_on, &done.forgotten, &done.replaced] {
+        assert!(count.load(Relaxed) >= least, "the model skips what it is to try");
+    }
+}
+
+#[test]
+fn removals_that_hand_on_what_dropped_runs_say_in_random_schedules() {
+    sound_removals(SCHEDULES / 20, |model| random(SCHEDULES, model));
+}
+
+#[test]
+fn removals_that_hand_on_what_dropped_runs_say_with_a_few_switches_in_the_worst_places() {
+    sound_removals(1, |model| few_switches(4, SCHEDULES, model));
+}
+
+/// Found by one scheduler or the other, after some schedules.
+fn found_removals(fault: dropped::Fault) {
+    random(SCHEDULES, move || dropped::removals(fault, &Arc::default()));
+    few_switches(4, 2 * SCHEDULES, move || dropped::removals(fault, &Arc::default()));
+}
+
+#[test]
+#[should_panic(expected = "broken: repair")]
+fn a_removal_of_dropped_runs_that_hands_nothing_on() {
+    found_removals(dropped::Fault::PurgesSilently);
+}
+
+#[test]
+#[should_panic(expected = "broken: ")]
+fn a_removal_of_runs_that_were_dropped_after_it_was_planned() {
+    found_removals(dropped::Fault::PurgesWhatIsDroppedSince);
+}
+
+#[test]
+#[should_panic(expected = "broken: repair")]
+fn tables_without_entries_that_go_before_what_they_replace() {
+    found_removals(dropped::Fault::ForgetsEarly);
+}

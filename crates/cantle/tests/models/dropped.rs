@@ -7,8 +7,14 @@
 //! `run/merged.rs` are small doubles. The runs of the guard of level 1 are also what a full disk reads range deletes
 //! from that it drops early.
 //!
-//! Property: at each version that a snapshot holds, and at the newest one, each key has the value that the
-//! writes up to that version gave it, after each step.
+//! Files that were replaced or removed stay in the directory for a while, and go in any order. Tables say which
+//! older files count no more, as `table/lineage.rs`, `lsm/lineage.rs` and `lsm/marked.rs` do: the output of a merge for
+//! all keys of its guard, and tables without entries where there is no output. A removal of dropped runs reads what they
+//! say between its plan and its end, and hands it on.
+//!
+//! Properties, after each step: at each version that a snapshot holds, and at the newest one, each key has the value
+//! that the writes up to that version gave it. By all files of the directory and what they say of each other, as a
+//! repair without a manifest reads them, each key has its newest value.
 
 use super::lsm::busy::{Busy, Claim, Claims};
 use super::run::dropped_ranges::{DroppedRange, DroppedRanges, joined, longest};
@@ -39,6 +45,12 @@ pub enum Fault {
     MarksAbove,
     /// Runs that range deletes cover are dropped early, though these may have been merged meanwhile.
     DropsLate,
+    /// A removal of dropped runs does not hand on what they say.
+    PurgesSilently,
+    /// It removes all that is dropped at its end, and hands on what was at its beginning.
+    PurgesWhatIsDroppedSince,
+    /// A table without entries goes while a file that it replaces is there.
+    ForgetsEarly,
 }
 
 /// Numbers of what the model has tried.
@@ -55,6 +67,11 @@ pub struct Done {
     /// Entries of dropped ranges that merges left out.
     pub left_out: AtomicUsize,
     pub purged: AtomicUsize,
+    /// Removals of runs that had something to say, and tables without entries that went.
+    pub handed_on: AtomicUsize,
+    pub forgotten: AtomicUsize,
+    /// Keys that a file in the directory has, and that a table says are replaced.
+    pub replaced: AtomicUsize,
     /// Reads of a snapshot that found an entry within a dropped range.
     pub older_reads: AtomicUsize,
     /// Range deletes that were dropped before a merge, and those whose runs were merged meanwhile.
@@ -65,8 +82,8 @@ pub struct Done {
 const KEYS: usize = 4;
 /// One guard of level 1, two of level 2, two of level 3.
 const GUARDS: usize = 5;
-/// Number of versions that are there at the beginning, one in each level.
-const FIRST_WRITES: u64 = 3;
+/// Number of versions that are there at the beginning.
+const FIRST_WRITES: u64 = 4;
 /// Number of writes while merges run.
 const WRITES: u64 = 4;
 const ORDER: KeyOrder = KeyOrder::Bytewise;
@@ -120,6 +137,10 @@ struct Run {
     keys: Range<usize>,
     puts: [Versions; KEYS],
     deletes: [Versions; KEYS],
+    /// The number, by key, of the newest log whose operations it has.
+    ages: [u64; KEYS],
+    /// Files with a lower number count no more if their age is at most this; 0 if it replaces none.
+    replaced: [u64; KEYS],
     /// The version from which on nothing is left of it.
     dropped: Option<u64>,
     dropped_ranges: Option<std::sync::Arc<DroppedRanges>>,
@@ -137,7 +158,8 @@ fn newest(versions: &[u64], at: u64) -> Option<u64> {
 }
 
 impl Run {
-    fn of(write: &Write, version: u64, keys: Range<usize>) -> Self {
+    /// The run of one write, with an age.
+    fn of(write: &Write, version: u64, keys: Range<usize>, age: u64) -> Self {
         let versions = |key: usize| match write.keys.contains(&key) && keys.contains(&key) {
             true => vec![version],
             false => Vec::new(),
@@ -145,7 +167,40 @@ impl Run {
         let all = std::array::from_fn(versions);
         let (puts, deletes) =
             if write.deletes { (Default::default(), all) } else { (all, Default::default()) };
-        Self { file: version, keys, puts, deletes, ..Self::default() }
+        let ages = only(keys.clone(), |_| age);
+        Self { puts, deletes, ages, ..Self::default() }.with_keys_of(&keys)
+    }
+
+    /// The words and statements of another run about some keys.
+    fn part(&self, keys: &Range<usize>) -> Self {
+        let (puts, deletes) = (
+            only(keys.clone(), |key| self.puts[key].clone()),
+            only(keys.clone(), |key| self.deletes[key].clone()),
+        );
+        let (ages, replaced) =
+            (only(keys.clone(), |key| self.ages[key]), only(keys.clone(), |key| self.replaced[key]));
+        Self { puts, deletes, ages, replaced, ..Self::default() }.with_keys_of(keys)
+    }
+
+    /// With the keys from its first word to its last one; with these if it has none.
+    fn with_keys_of(mut self, keys: &Range<usize>) -> Self {
+        let has = |key: &usize| !self.puts[*key].is_empty() || !self.deletes[*key].is_empty();
+        let (first, last) = ((0..KEYS).find(has), (0..KEYS).rfind(has));
+        self.keys = first.zip(last).map_or(keys.clone(), |(first, last)| first..last + 1);
+        self
+    }
+
+    fn is_empty_table(&self) -> bool {
+        self.puts.iter().chain(&self.deletes).all(Vec::is_empty)
+    }
+
+    fn replaces(&self) -> bool {
+        self.replaced.iter().any(|replaced| *replaced > 0)
+    }
+
+    /// True if a table says that this file counts no more for a key.
+    fn is_replaced(&self, key: usize, by: &Run) -> bool {
+        self.file < by.file && self.ages[key] <= by.replaced[key]
     }
 
     /// `Run::is_visible` and `Run::is_dropped_at`.
@@ -172,6 +227,11 @@ fn find<'a>(runs: impl IntoIterator<Item = &'a Run>, key: usize, at: u64) -> Opt
     runs.into_iter().filter(|run| run.keys.contains(&key)).find_map(|run| run.find(key, at))
 }
 
+/// The results of a function for some keys, and nothing for the others.
+fn only<T: Default>(keys: Range<usize>, of: impl Fn(usize) -> T) -> [T; KEYS] {
+    std::array::from_fn(|key| if keys.contains(&key) { of(key) } else { T::default() })
+}
+
 #[derive(Default)]
 struct State {
     /// The runs of each guard, newest first.
@@ -181,6 +241,8 @@ struct State {
     /// The versions of open snapshots, ascending.
     snapshots: Vec<u64>,
     files: u64,
+    /// Replaced files that are still in the directory.
+    left: Vec<Run>,
 }
 
 impl State {
@@ -221,8 +283,34 @@ impl State {
         }
     }
 
-    /// Gets at each version that somebody may read at.
+    /// Files with a lower number that were replaced have gone.
+    fn settled(&self) -> u64 {
+        self.left.iter().map(|run| run.file).min().unwrap_or(u64::MAX)
+    }
+
+    /// Gets as a repair without a manifest answers them.
+    fn check_repair(&self, done: &Done) {
+        let files = || self.guards.iter().flatten().chain(&self.left);
+        for key in 0..KEYS {
+            let (replaced, mut counting): (Vec<&Run>, Vec<&Run>) =
+                files().partition(|run| files().any(|by| run.is_replaced(key, by)));
+            done.replaced.fetch_add(replaced.len(), Relaxed);
+            counting.sort_by_key(|run| std::cmp::Reverse(run.ages[key]));
+            let plain = |run: &Run| Run { dropped: None, dropped_ranges: None, ..run.clone() };
+            let found = counting.into_iter().find_map(|run| plain(run).find(key, u64::MAX));
+            let found = found.and_then(|found| match found {
+                Found::Put(version) => Some(version),
+                Found::Deleted(_) => None,
+            });
+            let expected = self.expected(key, self.newest());
+            let (guards, left) = (&self.guards, &self.left);
+            assert_eq!(found, expected, "broken: repair of key {key} in {guards:#?} with {left:#?}");
+        }
+    }
+
+    /// Gets at each version that somebody may read at, and those after a repair.
     fn check(&self, done: &Done) {
+        self.check_repair(done);
         for &at in self.snapshots.iter().chain([&self.newest()]) {
             self.check_at(at, done);
         }
@@ -290,11 +378,12 @@ impl Store {
             busy = self.claims.lock();
         }
         let claimed = self.claims.claim(busy, claim);
+        let file = self.state().new_file();
         yield_now();
         let busy = self.claims.lock();
         let mut state = self.state();
-        let (version, file) = (state.newest() + 1, state.new_file());
-        state.guards[0].insert(0, Run { file, ..Run::of(&write, version, 0..KEYS) });
+        let version = state.newest() + 1;
+        state.guards[0].insert(0, Run { file, ..Run::of(&write, version, 0..KEYS, file) });
         state.writes.push(write);
         state.check(&self.done);
         drop((state, busy));
@@ -340,9 +429,11 @@ impl Store {
                 }
             }
         }
+        let beyond = self.beyond(&planned);
+        let files = std::iter::repeat_with(|| self.state().new_file()).take(planned.into.len() + 1).collect();
         yield_now();
         let busy = self.claims.lock();
-        self.install(&planned, &output, &narrowed);
+        self.install(&planned, &output, (beyond, files), &narrowed);
         drop(busy);
         drop(claimed);
     }
@@ -385,6 +476,11 @@ impl Store {
             leaves_out && run.is_dropped_at(key, u64::MAX)
         };
         for key in 0..KEYS {
+            output.ages[key] = runs.iter().map(|run| run.ages[key]).max().unwrap_or(0);
+            output.replaced[key] = match planned.is_bottom {
+                true => output.ages[key],
+                false => runs.iter().map(|run| run.replaced[key]).max().unwrap_or(0),
+            };
             // Entries that a snapshot needs are merged as if nothing had dropped them.
             let plain = |run: &Run| Run { dropped: None, dropped_ranges: None, ..run.clone() };
             let taken: Vec<Run> = runs.iter().filter(|run| !is_left_out(run, key)).map(plain).collect();
@@ -410,6 +506,20 @@ impl Store {
             }
         }
         output
+    }
+
+    /// The statements of the inputs about keys that the merge has none of (`LeftOut::add`).
+    fn beyond(&self, planned: &Planned) -> Run {
+        let keys = planned.into.iter().map(|&guard| keys_of(guard));
+        let within: Vec<usize> = keys.flatten().collect();
+        let settled = self.state().settled();
+        let of = |run: &Run, key: usize| if within.contains(&key) { 0 } else { run.replaced[key] };
+        let speaking = planned.runs.iter().filter(|run| run.file >= settled);
+        let mut beyond = Run::default();
+        for run in speaking {
+            beyond.replaced = std::array::from_fn(|key| beyond.replaced[key].max(of(run, key)));
+        }
+        beyond
     }
 
     /// `Lsm::narrow`: from the files of the start, without a claim of theirs.
@@ -459,24 +569,31 @@ impl Store {
     }
 
     /// `Changing::apply_piece`, with `drop_covered`.
-    fn install(&self, planned: &Planned, output: &Run, narrowed: &[Narrowed]) {
+    fn install(
+        &self,
+        planned: &Planned,
+        output: &Run,
+        (beyond, files): (Run, Vec<u64>),
+        narrowed: &[Narrowed],
+    ) {
         let mut state = self.state();
         for &(guard, count) in &planned.taken {
             let left = state.guards[guard].len().checked_sub(count);
             assert!(left.is_some(), "broken: runs of guard {guard} are gone");
-            state.guards[guard].truncate(left.unwrap_or(0));
+            let replaced = state.guards[guard].split_off(left.unwrap_or(0));
+            state.left.extend(replaced);
         }
         self.publish(&mut state, planned, output, narrowed);
-        for &guard in &planned.into {
-            let (keys, file) = (keys_of(guard), state.new_file());
-            let part = |all: &[Versions; KEYS]| {
-                std::array::from_fn(|key| if keys.contains(&key) { all[key].clone() } else { Vec::new() })
-            };
-            let (puts, deletes) = (part(&output.puts), part(&output.deletes));
-            let run = Run { file, keys, puts, deletes, ..Run::default() };
-            if run.puts.iter().chain(&run.deletes).any(|versions| !versions.is_empty()) {
+        let (last, first) = files.split_last().expect("one more than guards");
+        for (&guard, &file) in planned.into.iter().zip(first) {
+            let run = Run { file, ..output.part(&keys_of(guard)) };
+            if !run.is_empty_table() || run.replaces() {
                 state.guards[guard].insert(0, run);
             }
+        }
+        if beyond.replaces() {
+            let guard = planned.into[0];
+            state.guards[guard].insert(0, Run { file: *last, keys: keys_of(guard), ..beyond });
         }
         state.check(&self.done);
     }
@@ -542,20 +659,85 @@ impl Store {
         state.check(&self.done);
     }
 
-    /// Removes the runs of a guard of which nobody sees anything.
-    fn purge(&self, guard: usize) {
+    /// Removes the runs of some guards of which nobody sees anything (`lsm::marked::purge`): at once if all that they
+    /// replace has gone, and after it has read what they say if not.
+    fn purge(&self, asked: &[usize]) {
         let busy: MutexGuard<'_, Busy> = self.claims.lock();
-        let mut state = self.state();
+        let state = self.state();
         let oldest = state.snapshots.first().copied().unwrap_or(state.newest());
-        let is_gone = |run: &Run| {
+        let is_gone = move |run: &Run| {
             let by_parts = run.dropped_ranges.as_ref();
             let by_parts = by_parts.and_then(|ranges| ranges.covers_from(&ORDER, &span(run.keys.clone())));
             run.dropped.or(by_parts).is_some_and(|version| version <= oldest)
         };
-        if busy.is_free(guard as u64) {
+        let has_gone =
+            |guard: &usize| state.guards[*guard].iter().any(is_gone) && busy.is_free(*guard as u64);
+        let guards: Vec<usize> = asked.iter().copied().filter(has_gone).collect();
+        let gone: Vec<Run> = guards
+            .iter()
+            .flat_map(|&guard| &state.guards[guard])
+            .filter(|run| is_gone(run))
+            .cloned()
+            .collect();
+        let speaking = gone.iter().filter(|run| run.file >= state.settled() && run.replaces());
+        let said =
+            speaking.fold([0; KEYS], |said, run| std::array::from_fn(|key| said[key].max(run.replaced[key])));
+        let is_named = |run: &Run| gone.iter().any(|named| named.file == run.file);
+        let remove = |state: &mut State, guards: &[usize], is_removed: &dyn Fn(&Run) -> bool| {
+            for &guard in guards {
+                let (removed, kept) =
+                    std::mem::take(&mut state.guards[guard]).into_iter().partition(is_removed);
+                let removed: Vec<Run> = removed;
+                self.done.purged.fetch_add(removed.len(), Relaxed);
+                state.left.extend(removed);
+                state.guards[guard] = kept;
+            }
+        };
+        drop(state);
+        if said == [0; KEYS] || self.fault == Fault::PurgesSilently {
+            let mut state = self.state();
+            remove(&mut state, &guards, &is_named);
+            return state.check(&self.done);
+        }
+        let from: Vec<u64> = guards.iter().map(|&guard| guard as u64).collect();
+        let claimed = self.claims.claim(busy, Claim { into: from.clone(), from, logs: false });
+        yield_now();
+        let file = self.state().new_file();
+        yield_now();
+        let busy = self.claims.lock();
+        let mut state = self.state();
+        match self.fault {
+            Fault::PurgesWhatIsDroppedSince => remove(&mut state, asked, &is_gone),
+            _ => remove(&mut state, &guards, &is_named),
+        }
+        let statement = Run { file, keys: keys_of(guards[0]), replaced: said, ..Run::default() };
+        state.guards[guards[0]].insert(0, statement);
+        self.done.handed_on.fetch_add(1, Relaxed);
+        state.check(&self.done);
+        drop((state, busy));
+        drop(claimed);
+    }
+
+    /// Removes the tables without entries whose replaced files have gone (`lsm::marked::forget`).
+    fn forget(&self) {
+        let busy = self.claims.lock();
+        let mut state = self.state();
+        let settled = state.settled();
+        let is_left =
+            |run: &Run| !run.is_empty_table() || run.file >= settled && self.fault != Fault::ForgetsEarly;
+        for guard in (0..GUARDS).filter(|&guard| busy.is_free(guard as u64)) {
             let before = state.guards[guard].len();
-            state.guards[guard].retain(|run| !is_gone(run));
-            self.done.purged.fetch_add(before - state.guards[guard].len(), Relaxed);
+            state.guards[guard].retain(is_left);
+            self.done.forgotten.fetch_add(before - state.guards[guard].len(), Relaxed);
+        }
+        state.check(&self.done);
+    }
+
+    /// A replaced file goes from the directory.
+    fn unlink(&self) {
+        let mut state = self.state();
+        if let Some(last) = state.left.len().checked_sub(1) {
+            state.left.swap_remove(thread_rng().next_u64() as usize % (last + 1));
         }
         state.check(&self.done);
     }
@@ -588,58 +770,112 @@ fn snapshots(store: &Store) {
     store.read_and_close(third);
 }
 
-/// Writes, merges of all levels, moves, removals and snapshots at the same time.
-pub fn everything(fault: Fault, done: &std::sync::Arc<Done>) {
-    // One write in each level: puts at the bottom, and any in between.
-    let writes: Vec<Write> = (1..=FIRST_WRITES)
-        .map(|version| match version {
-            1 => Write { keys: 0..KEYS, deletes: false },
-            version => Write::any(version == FIRST_WRITES),
+/// Puts of all keys and the delete of one have been merged into the last level, and their logs are still in the
+/// directory. Above it there is one write in each level.
+fn store(last: [Write; 2], fault: Fault, done: &std::sync::Arc<Done>) -> Arc<Store> {
+    let [third, fourth] = last;
+    let first = [Write { keys: 0..KEYS, deletes: false }, Write { keys: 0..1, deletes: true }];
+    let writes: Vec<Write> = first.into_iter().chain([third, fourth]).collect();
+    // The logs have the numbers of their versions.
+    let log = |version: u64, keys| {
+        let run = Run::of(&writes[version as usize - 1], version, keys, version);
+        Run { file: version, ..run }
+    };
+    let guards = std::array::from_fn(|guard| {
+        let keys = keys_of(guard);
+        let run = match FIRST_WRITES + 1 - level_of(guard) as u64 {
+            2 => {
+                let puts = only(keys.start.max(1)..keys.end, |_| vec![1]);
+                let two = only(keys.clone(), |_| 2);
+                Run { puts, ages: two, replaced: two, ..Run::default() }.with_keys_of(&keys)
+            }
+            version => log(version, keys),
+        };
+        vec![Run { file: FIRST_WRITES + 1 + guard as u64, ..run }]
+    });
+    let left = vec![log(1, 0..KEYS), log(2, 0..KEYS)];
+    let files = FIRST_WRITES + GUARDS as u64;
+    let state = State { guards, writes, snapshots: vec![FIRST_WRITES - 1], files, left };
+    state.check(done);
+    Arc::new(Store { claims: Claims::default(), state: Mutex::new(state), fault, done: done.clone() })
+}
+
+/// Runs these at the same time, and checks what they leave.
+fn at_once(store: &Arc<Store>, acts: &[fn(&Store)]) {
+    let threads: Vec<_> = acts
+        .iter()
+        .map(|&act| {
+            let store = store.clone();
+            spawn(move || act(&store))
         })
         .collect();
-    let mut state = State { files: FIRST_WRITES + GUARDS as u64, ..State::default() };
-    for guard in 0..GUARDS {
-        let version = FIRST_WRITES + 1 - level_of(guard) as u64;
-        let run = Run::of(&writes[version as usize - 1], version, keys_of(guard));
-        state.guards[guard].push(Run { file: guard as u64 + 1, ..run });
-    }
-    state.writes = writes;
-    state.snapshots = vec![FIRST_WRITES - 1];
-    state.check(done);
-    let store =
-        Arc::new(Store { claims: Claims::default(), state: Mutex::new(state), fault, done: done.clone() });
-    let run = |act: fn(&Store)| {
-        let store = store.clone();
-        spawn(move || act(&store))
-    };
-    let threads = [
-        run(|store| {
-            let write = |number: u64| store.write(Write::any(number % 2 == 1));
-            write(0);
-            let between = store.open_snapshot();
-            write(1);
-            store.read_and_close(FIRST_WRITES - 1);
-            (2..WRITES).for_each(write);
-            store.read_and_close(between);
-        }),
-        run(|store| [0, 1, 0, 2, 0].into_iter().for_each(|guard| store.merge(|| store.plan(guard)))),
-        run(|store| {
-            [3, 1, 2, 4, 3].into_iter().for_each(|guard| {
-                store.merge(|| store.plan(guard));
-                store.purge(guard.max(3));
-            });
-        }),
-        run(|store| [1, 2].into_iter().for_each(|guard| store.merge(|| store.plan_sort(guard)))),
-        run(|store| [1, 2].into_iter().for_each(|guard| store.sink(guard))),
-        run(|store| [4, 3, 2, 1].into_iter().for_each(|guard| store.purge(guard))),
-        run(snapshots),
-        run(|store| (0..3).for_each(|_| store.drop_early())),
-    ];
     for thread in threads {
         if let Err(panic) = thread.join() {
             std::panic::resume_unwind(panic);
         }
     }
     store.claims.wait_for_all();
-    store.state().check(done);
+    store.state().check(&store.done);
+}
+
+/// Writes, merges of all levels, moves, removals and snapshots at the same time.
+pub fn everything(fault: Fault, done: &std::sync::Arc<Done>) {
+    let store = store([Write::any(false), Write::any(true)], fault, done);
+    at_once(
+        &store,
+        &[
+            |store| {
+                let write = |number: u64| store.write(Write::any(number % 2 == 1));
+                write(0);
+                let between = store.open_snapshot();
+                write(1);
+                store.read_and_close(FIRST_WRITES - 1);
+                (2..WRITES).for_each(write);
+                store.read_and_close(between);
+            },
+            |store| [0, 1, 0, 2, 0].into_iter().for_each(|guard| store.merge(|| store.plan(guard))),
+            |store| {
+                [3, 1, 2, 4, 3].into_iter().for_each(|guard| {
+                    store.merge(|| store.plan(guard));
+                    store.purge(&[guard.max(3)]);
+                });
+            },
+            |store| [1, 2].into_iter().for_each(|guard| store.merge(|| store.plan_sort(guard))),
+            |store| [1, 2].into_iter().for_each(|guard| store.sink(guard)),
+            |store| [4, 3, 2, 1].into_iter().for_each(|guard| store.purge(&[guard])),
+            snapshots,
+            |store| (0..3).for_each(|_| store.drop_early()),
+        ],
+    );
+}
+
+/// Removals of dropped runs that have something to say, while their guards change and replaced files go.
+pub fn removals(fault: Fault, done: &std::sync::Arc<Done>) {
+    // A delete of a part of what the last level says something about.
+    let last = [Write { keys: 2..3, deletes: false }, Write { keys: 1..3, deletes: true }];
+    let store = store(last, fault, done);
+    store.read_and_close(FIRST_WRITES - 1);
+    store.merge(|| store.plan(0));
+    at_once(
+        &store,
+        &[
+            |store| {
+                store.write(Write { keys: 3..KEYS, deletes: true });
+                store.merge(|| store.plan(0));
+                store.write(Write::any(false));
+            },
+            |store| [2, 4, 1, 3].into_iter().for_each(|guard| store.merge(|| store.plan(guard))),
+            |store| [&[3, 4][..], &[1, 2, 3, 4]].into_iter().for_each(|guards| store.purge(guards)),
+            |store| {
+                for _ in 0..3 {
+                    store.forget();
+                    store.unlink();
+                }
+            },
+        ],
+    );
+    while !store.state().left.is_empty() {
+        store.unlink();
+        store.forget();
+    }
 }
