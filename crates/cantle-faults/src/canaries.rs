@@ -136,7 +136,6 @@ const OF_FLSM: &[&str] = &[
     "claims-ignored",
     "inputs-unlinked",
     "inputs-not-named",
-    "purged-silently",
     "hidden-uncounted",
     "referred-log-unnamed",
     "referred-log-uncounted",
