@@ -2,8 +2,7 @@
 //!
 //! A device takes about as long for ten records as for one, but bytes that are read in vain evict
 //! others from memory. Therefore a scan begins with about the length of the last runs, and doubles
-//! its read each time it comes to the end of the last. While it works on one, the device may read the next: scans of
-//! several files then wait for them together.
+//! its read each time it comes to the end of the last.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,11 +17,6 @@ const RUN_FRACTION: u64 = 8;
 /// Length of a page in bytes: reads of a device are whole pages.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// A longer run counts as one of this length, in bytes.
-const RUN_BYTES_MAX: u64 = 8 * SCAN_BYTES[1];
-/// A run of this length in bytes goes on, whatever the last ones did: one more read is little beside it.
-const LONG_RUN_BYTES: u64 = 2 * SCAN_BYTES[1];
-
 /// Number of bytes that the cursors of a job have read so far.
 pub type BytesRead = Arc<AtomicU64>;
 
@@ -33,7 +27,7 @@ pub struct Runs(AtomicU64);
 
 impl Runs {
     fn note(&self, bytes: u64) {
-        let (average, bytes) = (self.0.load(Relaxed), bytes.min(RUN_BYTES_MAX));
+        let (average, bytes) = (self.0.load(Relaxed), bytes.min(2 * SCAN_BYTES[1]));
         // Runs that end at once may be many. A concurrent update may be lost.
         self.0.store(average - average.div_ceil(RUN_FRACTION) + bytes / RUN_FRACTION, Relaxed);
     }
@@ -86,15 +80,6 @@ impl Run {
             self.noted.as_ref().map_or(0, |(_, runs)| runs.first_bytes(offset, len))
         };
         self.window
-    }
-
-    /// Length in bytes of the read that follows the last one, which ended at `end`, within these limits; 0 if the run is
-    /// likely to stop before: the last ones did.
-    pub fn next_window(&self, end: u64, [least, most]: [u64; 2]) -> u64 {
-        let Some((begun, runs)) = self.noted.as_ref().filter(|_| self.window > 0) else { return 0 };
-        let so_far = end.saturating_sub(*begun);
-        let goes_on = so_far >= LONG_RUN_BYTES || so_far < runs.0.load(Relaxed);
-        if goes_on { (2 * self.window).clamp(least, most) } else { 0 }
     }
 
     fn end(&mut self) {

@@ -6,9 +6,6 @@
 //! ([`EntryCursor::announce`]), so there is no thread to wait for, and errors are those of the reads
 //! that follow. Reads that nothing announced are timed: they show if this pays.
 //!
-//! Where it does, a scan of a table that is likely to go on asks for its next read, too, while it works on the last
-//! (`table/cursor.rs`): the runs of a scan are then read beside each other, and beside what is done with them.
-//!
 //! An announcement cannot make a result wrong, as no data comes back from it and the seek that follows
 //! places the index and chooses the block by its own key.
 //!
@@ -35,7 +32,6 @@ pub struct SeekReads {
     /// Average time of a read in nanoseconds.
     average: AtomicU64,
     announced: Counter,
-    next: Counter,
 }
 
 impl SeekReads {
@@ -53,16 +49,6 @@ impl SeekReads {
 
     pub(crate) fn count(&self) {
         self.announced.add(1);
-    }
-
-    /// Counts the next read of a cursor, which the device was asked for, if that is of a scan.
-    pub(crate) fn count_next(&self, is_scan: bool) {
-        self.next.add(is_scan.into());
-    }
-
-    /// Number of reads of scans that the device was asked for before their turn.
-    pub(crate) fn next_reads(&self) -> u64 {
-        self.next.get()
     }
 
     /// Number of blocks that the device was asked for before their turn.

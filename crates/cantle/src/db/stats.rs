@@ -43,9 +43,6 @@ pub struct Stats {
     /// Number of indexes and blocks that the device began to read for a seek while the seek waited for those of another
     /// run (PebblesDB §4.2). 0 where reads are as fast as from the page cache.
     pub seek_blocks_announced: u64,
-    /// Number of reads of scans that the device was asked for while the scan worked on what it had read before: of
-    /// 128 KiB at most, of tables only. 0 where reads are as fast as from the page cache.
-    pub scan_reads_announced: u64,
     /// Number of places that were read together with others through a ring of the kernel
     /// ([`Options::io_uring`](crate::Options::io_uring)), by all stores that share it.
     pub reads_by_io_uring: u64,

@@ -134,7 +134,6 @@ impl Store {
             reads_by_io_uring,
             reads_by_hints,
             seek_blocks_announced: substrate.tables.seek_reads.announced(),
-            scan_reads_announced: substrate.tables.seek_reads.next_reads(),
             write_buffer_drains: drained.drains,
             write_buffer_records: drained.records,
             write_buffer_bytes: drained.bytes,

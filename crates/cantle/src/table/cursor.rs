@@ -10,7 +10,6 @@ use crate::sync::time::now;
 use crate::types::entry::{EntryCursor, EntryRef};
 use crate::types::error::Result;
 use bytes::Bytes;
-use std::ops::Range;
 
 /// Bytes that a cursor without cache reads at once (minimum and maximum) while it moves forward.
 const ONE_PASS_BYTES: [u64; 2] = [256 << 10; 2];
@@ -44,14 +43,12 @@ struct ReadAhead {
     run: Run,
     /// Minimum and maximum of the bytes read at once while it moves forward.
     limits: [u64; 2],
-    /// The part of the file that was read last, and the next, which the device was asked for.
-    asked: Range<u64>,
 }
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>, fill_cache: bool) -> Self {
         let limits = if fill_cache { SCAN_BYTES } else { ONE_PASS_BYTES };
-        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run: Run::default(), limits, asked: 0..0 };
+        let ahead = ReadAhead { offset: 0, bytes: Vec::new(), run: Run::default(), limits };
         Self {
             table,
             fill_cache,
@@ -201,8 +198,7 @@ impl ReadAhead {
             let bytes = self.run.window((handle.offset, len), self.limits).min(room).max(len);
             let begun = now();
             let read = table.read_bytes(handle.offset, bytes);
-            let is_timed = is_timed && !self.asked.contains(&handle.offset) && bytes <= TIMED_BYTES_MAX;
-            if is_timed && self.limits == SCAN_BYTES {
+            if is_timed && self.limits == SCAN_BYTES && bytes <= TIMED_BYTES_MAX {
                 table.seek_reads.note(begun.elapsed());
             }
             self.bytes = match read {
@@ -211,18 +207,13 @@ impl ReadAhead {
                 read => read?,
             };
             self.offset = handle.offset;
-            let end = self.offset + self.bytes.len() as u64;
-            let next = match self.limits {
+            if self.limits == ONE_PASS_BYTES {
                 // All that follows is read as well. A merge then waits for the device only if that is slower than the merge.
-                ONE_PASS_BYTES => self.limits[1],
-                _ if table.seek_reads.are_slow() => self.run.next_window(end, self.limits),
-                _ => 0,
-            };
-            let next = next.min(table.data().end.saturating_sub(end));
-            if next > 0 {
-                table.prefetch(end, next);
-                self.asked = self.offset..end + next;
-                table.seek_reads.count_next(self.limits == SCAN_BYTES);
+                let end = self.offset + self.bytes.len() as u64;
+                let left = table.data().end.saturating_sub(end);
+                if left > 0 {
+                    table.prefetch(end, left.min(self.limits[1]));
+                }
             }
         }
         let start = (handle.offset - self.offset) as usize;

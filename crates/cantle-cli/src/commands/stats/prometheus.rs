@@ -39,11 +39,6 @@ const STORE: &[Metric] = &[
         "seek_blocks_announced_total",
         "Blocks that the device read for a seek beside the block of another run.",
     ),
-    (
-        "scan_reads_announced",
-        "scan_reads_announced_total",
-        "Reads that the device began for a scan while it worked on the one before.",
-    ),
     ("reads_by_io_uring", "reads_by_io_uring_total", "Places read with others through a ring of the kernel."),
     ("reads_by_hints", "reads_by_hints_total", "Places read with others after hints to the kernel."),
     (

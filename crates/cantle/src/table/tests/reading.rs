@@ -16,7 +16,6 @@ use crate::types::error::Error;
 use crate::types::order::KeyOrder;
 use crate::vfs::{FaultVfs, MemVfs, OpenMode, Operation, Verdict, Vfs};
 use proptest::prelude::*;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -325,65 +324,6 @@ fn a_scan_reads_ahead_by_and_by_and_caches_what_it_visits() {
     assert!(reads < blocks / 8, "{reads} reads for {blocks} blocks");
     assert!(file.largest_read.load(Ordering::Relaxed) <= 128 << 10);
     assert_eq!(walk(8_000), 0, "everything is cached");
-}
-
-/// The reads of all tables of a scan are made beside each other, and beside the work on the last.
-#[test]
-fn the_device_reads_on_while_a_scan_works_on_the_last_read() {
-    let vfs = FaultVfs::new(Arc::new(MemVfs::new()));
-    let path = PathBuf::from("table");
-    let file = vfs.open(&path, OpenMode::CreateNew).unwrap();
-    file.write_at(&build(&many(), TableOptions::default()).0.bytes(), 0).unwrap();
-    let cache = BlockCache::new(0);
-    let cache = cache.for_owner(cache.next_owner());
-    let table = Arc::new(Table::open(file, path, (STORE, FILE), KeyOrder::Bytewise, cache).unwrap());
-    let data = table.data();
-    let calls = Arc::new(Mutex::new(Vec::new()));
-    let seen = calls.clone();
-    vfs.set_rule(move |call| {
-        if data.contains(&call.offset) {
-            seen.lock().push((call.operation, call.offset..call.offset + call.len));
-        }
-        Verdict::Pass
-    });
-    let scan = |entries: usize| {
-        calls.lock().clear();
-        let mut cursor = table.cursor();
-        cursor.seek(b"user/00001000").unwrap();
-        (1..entries).for_each(|_| cursor.next().unwrap());
-        let calls = calls.lock();
-        let of = |kind| calls.iter().filter(move |call| call.0 == kind).map(|call| call.1.clone());
-        (of(Operation::ReadAt).collect(), of(Operation::Prefetch).collect())
-    };
-    let slow = || table.seek_reads.note(Duration::from_millis(1));
-    slow();
-    // Nobody knows yet how far scans go.
-    type Places = Vec<Range<u64>>;
-    let (_, ahead): (Places, Places) = scan(20);
-    assert_eq!(ahead, []);
-    for _ in 0..24 {
-        scan(4_000);
-    }
-    slow();
-    let before = table.seek_reads.next_reads();
-    let (reads, ahead) = scan(4_000);
-    assert_eq!(table.seek_reads.next_reads() - before, ahead.len() as u64);
-    assert!(reads.len() >= 4, "{reads:?}");
-    for (read, last) in reads[1..].iter().zip(&reads) {
-        let is_asked = |at: u64| last.contains(&at) || ahead.iter().any(|ahead| ahead.contains(&at));
-        assert!(is_asked(read.start) && is_asked(read.end - 1), "{read:?} {ahead:?}");
-    }
-    // At most one read is in vain, and none behind the entries.
-    assert!(ahead.len() <= reads.len() && ahead.iter().all(|ahead| ahead.end <= table.data().end));
-    // Where scans end in their first block, nothing is read behind it.
-    for _ in 0..60 {
-        scan(1);
-    }
-    slow();
-    assert_eq!(scan(1).1, []);
-    // Nor where reads are fast.
-    (0..1000).for_each(|_| table.seek_reads.note(Duration::ZERO));
-    assert_eq!(scan(4_000).1, []);
 }
 
 #[test]
