@@ -149,7 +149,6 @@ mod read_ahead;
 mod records;
 pub mod repair;
 mod run;
-mod seek_reads;
 pub mod stats;
 mod substrate;
 mod sync;

@@ -16,7 +16,7 @@ use std::path::Path;
 const FLOORS: &[&[&str]] = &[
     &["canary", "sync"],
     &["types", "filter"],
-    &["memory", "vfs", "key", "maintenance", "read_ahead", "seek_reads"],
+    &["memory", "vfs", "key", "maintenance", "read_ahead"],
     &["format", "merge"],
     &["mvcc", "records", "block"],
     &["files", "cache"],

@@ -8,7 +8,6 @@ use crate::log::index::memory_part::MemoryPart;
 use crate::log::tail::write_buffer::WriteBuffer;
 use crate::memory::account::Charge;
 use crate::mvcc::Recovery;
-use crate::seek_reads::SeekReads;
 use crate::sync::Arc;
 use crate::sync::counter::Counter;
 use crate::sync::on_use::OnUse;
@@ -51,8 +50,6 @@ pub struct LogShared {
     pub queue: Arc<ReadQueue>,
     /// `None` if appends do not wait.
     pub write_buffer: Option<Arc<WriteBuffer>>,
-    /// Times of the reads of seeks, of tables too.
-    pub seek_reads: Arc<SeekReads>,
 }
 
 /// The shared parts, and those of one keyspace.

@@ -45,7 +45,6 @@ pub fn log_env(vfs: &Arc<dyn Vfs>, epoch: u64) -> Arc<LogEnv> {
         memory: Arc::new(LogMemory::new(64 << 20)),
         queue: Arc::default(),
         write_buffer: None,
-        seek_reads: Arc::default(),
     };
     Arc::new(LogEnv {
         shared: Arc::new(shared),

@@ -2,27 +2,23 @@
 //! by a later opening; revoked ones in none. From a damaged log, everything but the damaged
 //! operations is recovered.
 
-use crate::fetch::Directly;
 use crate::format::bounds::encode_bounds;
 use crate::format::header::HEADER_BYTES;
 use crate::log::index::range_deletes::RangeDeletes;
 use crate::log::read::cursor::IndexedCursor;
-use crate::log::read::learn::learn;
 use crate::log::read::pass::LogWalk;
 use crate::log::salvage::{Extent, LogFound, salvage_log};
 use crate::log::segment::Segment;
-use crate::log::shared::{Operation, SharedLog};
+use crate::log::shared::Operation;
 use crate::log::test_support::{log_env, new_log, reopened, write};
 use crate::log::{env::LogEnv, read::ahead::Reads};
-use crate::merge::MergeCursor;
 use crate::records::RecordFile;
-use crate::sync::{Arc, Mutex};
+use crate::sync::Arc;
 use crate::types::bounds::Bounds;
 use crate::types::entry::{EntryCursor, Kind};
 use crate::types::error::Error;
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation as Call, Verdict, Vfs};
 use std::ops::Bound;
-use std::time::Duration;
 
 /// A key, its version, and its value; `None` for a delete.
 type Entry = (String, u64, Option<String>);
@@ -137,72 +133,6 @@ fn what_is_appended_is_found_before_and_behind_an_index_and_by_a_later_opening()
         assert_eq!(segment.parts(&later).unwrap().indexed.len(), 2, "only what is behind them was read");
         assert_eq!(salvaged(&segment, &later), (all, 0));
     }
-}
-
-/// PebblesDB §4.2, SifrDB §4.3: a seek waits for the device twice, however many logs there are.
-#[test]
-fn the_device_reads_the_indexes_of_the_logs_of_a_seek_at_the_same_time() {
-    let vfs = FaultVfs::new(Arc::new(MemVfs::new()));
-    let env = log_env(&(Arc::new(vfs.clone()) as Arc<dyn Vfs>), 1);
-    let part = |number: u64| {
-        let log = new_log(&env, false);
-        for i in 0..1000 {
-            write(&env, &log, 1 + i, &[(Kind::Put, format!("{:08}", 4 * i + number).as_bytes(), b"value")]);
-        }
-        log.seal(&env).unwrap();
-        log
-    };
-    let logs: Vec<_> = (0..4).map(part).collect();
-    let parts = |log: &Arc<Segment>| log.parts(&env).unwrap();
-    let roots: Vec<_> = logs
-        .iter()
-        .map(|log| (log.segment.file.path.clone(), parts(&log.segment).indexed[0].root.offset))
-        .collect();
-    let calls = Arc::new(Mutex::new(Vec::new()));
-    let seen = calls.clone();
-    vfs.set_rule(move |call| {
-        if matches!(call.operation, Call::Prefetch | Call::ReadAt) {
-            let is_root = roots.iter().any(|(path, offset)| *path == call.path && *offset == call.offset);
-            seen.lock().push((call.operation, is_root));
-        }
-        Verdict::Pass
-    });
-    let merged = || {
-        let source = |log: &SharedLog| -> Box<dyn EntryCursor> {
-            let (env, segment) = (env.clone(), log.segment.clone());
-            let (parts, reads) = (parts(&segment), Reads::default());
-            Box::new(IndexedCursor::new(Arc::new(LogWalk { env, segment, parts, once: None, reads }), 0))
-        };
-        MergeCursor::new(env.order.clone(), logs.iter().map(source).collect())
-    };
-    env.seek_reads.note(Duration::from_millis(1));
-    let mut first = merged();
-    first.seek(b"00002002").unwrap();
-    assert_eq!(first.entry().unwrap().key, b"00002002");
-    let ahead = [true, false].map(|is_root| (Call::Prefetch, is_root));
-    let read = [true, false].map(|is_root| (Call::ReadAt, is_root));
-    // Each is asked for before any of its kind is read, but for the first index.
-    let mut expected = vec![ahead[0]; 3];
-    expected.extend([read[0], ahead[1]].repeat(4));
-    expected.extend([read[1]; 4]);
-    assert_eq!(*calls.lock(), expected);
-    assert_eq!(env.seek_reads.announced(), 7);
-    // All is cached now.
-    merged().seek(b"00002002").unwrap();
-    assert_eq!(calls.lock().len(), expected.len());
-    // Parts that are known to have nothing there need no block, and where reads are fast, hints cost more than they gain.
-    calls.lock().clear();
-    logs.iter().for_each(|log| {
-        let parts = parts(&log.segment);
-        learn(&env, &log.segment, &parts.header, &parts.indexed[0], &Directly).unwrap();
-    });
-    calls.lock().clear();
-    merged().seek(b"00009999").unwrap();
-    merged().seek_before(b"00000000").unwrap();
-    assert_eq!(*calls.lock(), []);
-    (0..1000).for_each(|_| env.seek_reads.note(Duration::ZERO));
-    merged().seek(b"00000500").unwrap();
-    assert_eq!(*calls.lock(), [read[1]; 4]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl MergeCursor {
             self.heap.clear();
             let mut begin = false;
             for source in &mut self.sources {
-                begin |= source.announce_index(key, begin);
+                begin |= source.announce_index(begin);
             }
             for source in &mut self.sources {
                 begin |= source.announce(key, begin);

@@ -111,8 +111,8 @@ impl<C: EntryCursor> EntryCursor for SkippingCursor<C> {
         self.pass_back(span)
     }
 
-    fn announce_index(&mut self, key: &[u8], begin: bool) -> bool {
-        self.inner.announce_index(key, begin)
+    fn announce_index(&mut self, begin: bool) -> bool {
+        self.inner.announce_index(begin)
     }
 
     /// A seek of a key within a span goes to one of its ends, by the direction, which is not known here. The

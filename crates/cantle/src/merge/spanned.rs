@@ -32,15 +32,6 @@ impl<C: EntryCursor> SpannedCursor<C> {
     }
 }
 
-/// The key, or the end of the span that lies on the way to it.
-fn clamped<'a>(span: &'a Span, order: &KeyOrder, key: &'a [u8]) -> &'a [u8] {
-    match (&span.start, &span.end) {
-        (Some(start), _) if order.compare(key, start) == Ordering::Less => start,
-        (_, Some(end)) if order.compare(key, end) == Ordering::Greater => end,
-        _ => key,
-    }
-}
-
 impl<C: EntryCursor> EntryCursor for SpannedCursor<C> {
     fn seek_to_first(&mut self) -> Result<()> {
         self.step(|inner, span, _| match &span.start {
@@ -70,13 +61,18 @@ impl<C: EntryCursor> EntryCursor for SpannedCursor<C> {
         })
     }
 
-    fn announce_index(&mut self, key: &[u8], begin: bool) -> bool {
-        self.inner.announce_index(clamped(&self.span, &self.order, key), begin)
+    fn announce_index(&mut self, begin: bool) -> bool {
+        self.inner.announce_index(begin)
     }
 
     fn announce(&mut self, key: &[u8], begin: bool) -> bool {
         self.within = false;
-        self.inner.announce(clamped(&self.span, &self.order, key), begin)
+        let clamped = match (&self.span.start, &self.span.end) {
+            (Some(start), _) if self.order.compare(key, start) == Ordering::Less => start,
+            (_, Some(end)) if self.order.compare(key, end) == Ordering::Greater => end,
+            _ => key,
+        };
+        self.inner.announce(clamped, begin)
     }
 
     fn next(&mut self) -> Result<()> {

@@ -101,7 +101,7 @@ pub(super) fn run_env(log: Arc<LogEnv>) -> Arc<RunEnv> {
         direct_io: false,
     };
     Arc::new(RunEnv {
-        tables: Arc::new(Tables::new(&log.files, Account::new(u64::MAX), log.seek_reads.clone())),
+        tables: Arc::new(Tables::new(&log.files, Account::new(u64::MAX))),
         log,
         options: AtomicCell::new(options),
         counters: OnUse::<RunCounters>::default(),

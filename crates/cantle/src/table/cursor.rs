@@ -273,7 +273,7 @@ impl EntryCursor for TableCursor {
         })
     }
 
-    fn announce_index(&mut self, _: &[u8], begin: bool) -> bool {
+    fn announce_index(&mut self, begin: bool) -> bool {
         let handle = self.table.footer.index;
         let is_needed = self.fill_cache && self.index.is_none() && self.table.seek_reads.are_slow();
         if !is_needed || self.table.cached_block(handle).is_some() {

@@ -4,11 +4,11 @@ use super::Table;
 use super::filter::FilterPlace;
 use super::open_file::{HeldFiles, OpenFile};
 use super::reader::Description;
+use super::seek_reads::SeekReads;
 use crate::cache::{BlockCache, CacheValue};
 use crate::files::{Files, StoreFile};
 use crate::filter::bloom;
 use crate::memory::account::Account;
-use crate::seek_reads::SeekReads;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::order::KeyOrder;
@@ -27,9 +27,9 @@ pub struct Tables {
 
 impl Tables {
     /// `descriptions` is charged for descriptions of closed tables that stay in memory.
-    pub fn new(files: &Files, descriptions: Account, seek_reads: Arc<SeekReads>) -> Self {
+    pub fn new(files: &Files, descriptions: Account) -> Self {
         let open = Cache::new(files.tables_max().kept);
-        Self { open, held: HeldFiles::default(), descriptions, seek_reads }
+        Self { open, held: HeldFiles::default(), descriptions, seek_reads: Arc::default() }
     }
 
     /// Keeps an open table, within the maximum for the current number of stores in the process.

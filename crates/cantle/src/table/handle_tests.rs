@@ -51,7 +51,7 @@ impl World {
             newest_version: 10,
             description: Pinned::default(),
         };
-        let tables = Tables::new(&files, descriptions.clone(), Arc::default());
+        let tables = Tables::new(&files, descriptions.clone());
         Self { vfs, files, descriptions, tables, cache: BlockCache::new(1 << 20), handle }
     }
 

@@ -46,6 +46,7 @@ mod range_reads;
 mod ranges;
 pub(crate) mod reader;
 mod salvage;
+mod seek_reads;
 mod verify;
 
 pub(crate) use aligned_writer::Storing;

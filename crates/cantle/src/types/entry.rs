@@ -65,10 +65,10 @@ pub trait EntryCursor: Send {
     fn seek(&mut self, key: &[u8]) -> Result<()>;
     /// To the oldest version of the last key strictly before `key`.
     fn seek_before(&mut self, key: &[u8]) -> Result<()>;
-    /// True if a seek has to wait for a slow device before it knows the place of `key`, as far as is known. With `begin`,
+    /// True if a seek has to wait for a slow device before it knows the place of a key, as far as is known. With `begin`,
     /// the device begins to read. A hint, as [`Self::announce`], which comes next.
-    fn announce_index(&mut self, key: &[u8], begin: bool) -> bool {
-        let _ = (key, begin);
+    fn announce_index(&mut self, begin: bool) -> bool {
+        let _ = begin;
         false
     }
     /// True if a seek of `key`, in either direction, will wait for a slow device, as far as is known. With

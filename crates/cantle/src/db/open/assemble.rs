@@ -78,16 +78,14 @@ pub(super) fn assemble(
             false => Arc::new(ReadQueue::of_hints()),
         },
         write_buffer: write_buffer.clone(),
-        seek_reads: Arc::default(),
     };
-    let seek_reads = logs.seek_reads.clone();
     let substrate = Arc::new(Substrate {
         write_buffer,
         logs: Arc::new(logs),
         journal: Journal::new(files.clone(), journals),
         mvcc: Arc::new(Mvcc::new(first_version)),
         cache,
-        tables: Arc::new(Tables::new(&files, runtime.budget.keyspaces.clone(), seek_reads)),
+        tables: Arc::new(Tables::new(&files, runtime.budget.keyspaces.clone())),
         health: health.clone(),
         dirty: DirtySet::default(),
         parts: CheckpointParts::default(),

@@ -29,8 +29,6 @@ pub struct IndexedCursor {
     at_first: bool,
     /// True if the cursor returns places, as in the index, instead of the values at these places.
     places: bool,
-    /// True if the device was asked for the blocks of the next seek.
-    is_announced: bool,
     /// Allocated when something is opened or read.
     open: Option<Box<Open>>,
 }
@@ -47,7 +45,7 @@ struct Open {
 impl IndexedCursor {
     /// A cursor over the log's part of this number.
     pub fn new(log: Arc<LogWalk>, part: usize) -> Self {
-        Self { log, part, at_first: false, places: false, is_announced: false, open: None }
+        Self { log, part, at_first: false, places: false, open: None }
     }
 
     /// A cursor with places instead of values, to build another index from.
@@ -89,49 +87,23 @@ impl IndexedCursor {
         self.at_first = at_first;
     }
 
-    /// Moves the cursor of the root. Returns the place of the block that it points to.
-    fn move_roots(
-        &mut self,
-        position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>,
-    ) -> Result<Option<RecordPtr>> {
+    /// Moves the cursor of the root, then opens the block that it points to.
+    fn open_by(&mut self, position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>) -> Result<()> {
         self.stand(false);
-        let (root, is_announced) = (self.part().root, self.is_announced);
+        let root = self.part().root;
         let (log, open) = self.open();
         let roots = match &mut open.roots {
             Some(roots) => roots,
-            empty => empty.insert(log.index_block(root, is_announced)?),
+            empty => empty.insert(log.index_block(root)?),
         };
         position(roots).map_err(log.segment.malformed_block(root))?;
         if roots.entry().is_none() {
-            return Ok(None);
+            return Ok(());
         }
-        let place = decode_place(&mut Decoder::new(&roots.value()));
-        place.map(Some).map_err(log.segment.malformed_block(root))
-    }
-
-    /// Moves the cursor of the root, then opens the block that it points to.
-    fn open_by(&mut self, position: impl FnOnce(&mut BlockCursor) -> Result<(), Malformed>) -> Result<()> {
-        let place = self.move_roots(position)?;
-        let is_announced = std::mem::take(&mut self.is_announced);
-        if let Some(place) = place {
-            let (log, open) = self.open();
-            open.block = Some((place, log.index_block(place, is_announced)?));
-        }
+        let place =
+            decode_place(&mut Decoder::new(&roots.value())).map_err(log.segment.malformed_block(root))?;
+        open.block = Some((place, log.index_block(place)?));
         Ok(())
-    }
-
-    /// True if a seek of the key, in either direction, opens a block, as far as is known.
-    fn opens(&self, key: &[u8]) -> bool {
-        let is_within = |ends: &Ends| {
-            self.order().compare(ends.first_key(), key) == Ordering::Less
-                && self.order().compare(key, ends.last_key()) != Ordering::Greater
-        };
-        self.part().root.len > 0 && self.ends().is_none_or(is_within)
-    }
-
-    /// True if hints are of use: the device is slow, and the walk is no job that passes once.
-    fn may_announce(&self) -> bool {
-        self.log.once.is_none() && self.log.env.seek_reads.are_slow()
     }
 
     /// Calls `position` on the present block. If that leaves the block, goes on to the next one in
@@ -272,27 +244,6 @@ impl EntryCursor for IndexedCursor {
             if roots.entry().is_some() { Ok(()) } else { roots.seek_to_last() }
         })?;
         self.move_by(false, |block| block.seek_before(key))
-    }
-
-    fn announce_index(&mut self, key: &[u8], begin: bool) -> bool {
-        let has_roots = self.open.as_ref().is_some_and(|open| open.roots.is_some());
-        let waits = self.may_announce()
-            && !has_roots
-            && self.opens(key)
-            && self.log.announce(self.part().root, begin);
-        self.is_announced = waits && begin;
-        waits
-    }
-
-    fn announce(&mut self, key: &[u8], begin: bool) -> bool {
-        if !self.may_announce() || !self.opens(key) {
-            return false;
-        }
-        // A root that is not cached is read now: its block is known only then. A failure is left to the seek.
-        let Ok(Some(place)) = self.move_roots(|roots| roots.seek(key)) else { return false };
-        let waits = self.log.announce(place, begin);
-        self.is_announced = waits && begin;
-        waits
     }
 
     fn next(&mut self) -> Result<()> {

@@ -2,21 +2,15 @@
 //! parts: dozens, of which a short scan uses few.
 
 use crate::block::BlockCursor;
-use crate::cache::{BlockCache, CacheValue};
-use crate::fetch::{Fetch, Place};
 use crate::log::env::LogEnv;
 use crate::log::index::memory_part::RecordPtr;
 use crate::log::index::parts::Parts;
 use crate::log::read::ahead::{ReadBuffer, Reads};
 use crate::log::segment::Segment;
 use crate::read_ahead::BytesRead;
-use crate::seek_reads::SeekReads;
 use crate::sync::Arc;
-use crate::sync::time::now;
-use crate::types::error::{Error, Result};
+use crate::types::error::Result;
 use crate::types::span::Span;
-use crate::vfs::VfsFile;
-use bytes::Bytes;
 use std::sync::OnceLock;
 
 /// A log while it is merged.
@@ -60,64 +54,13 @@ impl OnePass {
 }
 
 impl LogWalk {
-    /// A cursor over the index block at this place, from the log in memory if it is there. `is_announced`: true if the
-    /// device was asked for it before.
-    pub fn index_block(&self, place: RecordPtr, is_announced: bool) -> Result<BlockCursor> {
+    /// A cursor over the index block at this place, from the log in memory if it is there.
+    pub fn index_block(&self, place: RecordPtr) -> Result<BlockCursor> {
         let header = &self.parts.header;
         let block = match self.once.as_ref().and_then(|once| once.whole.get()) {
             Some(Some(whole)) => whole.block(&self.segment, header, place)?,
-            None if self.once.is_none() && !is_announced => {
-                let timed = Timed(&self.env.seek_reads);
-                self.segment.fetch_index_block(&self.env, header, place, &timed)?
-            }
             _ => self.segment.index_block(&self.env, header, place)?,
         };
         Ok(BlockCursor::new(block, self.env.order.clone()))
-    }
-
-    /// True if a seek will wait for the index block at this place. With `begin`, the device begins to read it.
-    pub fn announce(&self, place: RecordPtr, begin: bool) -> bool {
-        let RecordPtr { offset, len } = place;
-        if self.env.cache.peek(self.segment.file.id, offset).is_some() {
-            return false;
-        }
-        if begin && let Ok(file) = self.segment.file.handle() {
-            file.prefetch(offset, len.into());
-            self.env.seek_reads.count();
-        }
-        true
-    }
-}
-
-/// Waits for each read, and notes the time of those that a seek waits for.
-struct Timed<'a>(&'a SeekReads);
-
-impl Fetch for Timed<'_> {
-    type Stop = Error;
-
-    fn bytes(
-        &self,
-        _: Place,
-        _: impl FnOnce() -> Result<Arc<dyn VfsFile>>,
-        read: impl FnOnce() -> Result<Bytes>,
-    ) -> Result<Bytes> {
-        let begun = now();
-        let bytes = read();
-        self.0.note(begun.elapsed());
-        bytes
-    }
-
-    fn before_long_read(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn entry(
-        &self,
-        cache: &BlockCache,
-        file: u64,
-        offset: u64,
-        load: impl FnOnce() -> Result<CacheValue>,
-    ) -> Result<CacheValue> {
-        cache.get_or_load(file, offset, load)
     }
 }

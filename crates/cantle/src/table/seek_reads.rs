@@ -1,6 +1,6 @@
 //! Parallel seeks (PebblesDB §4.2): the device reads for all runs of a seek at the same time.
 //!
-//! A seek needs a block of each run: of the data of tables, and of the indexes of logs. PebblesDB gives each table to a thread of its own, in the last
+//! A seek needs a block of each run. PebblesDB gives each table to a thread of its own, in the last
 //! level only, as threads cost more than they gain where tables are cached. Here the caller's thread
 //! asks the device for the indexes of all runs, and then for their blocks, before it waits for the first
 //! ([`EntryCursor::announce`]), so there is no thread to wait for, and errors are those of the reads
@@ -9,7 +9,7 @@
 //! An announcement cannot make a result wrong, as no data comes back from it and the seek that follows
 //! places the index and chooses the block by its own key.
 //!
-//! Thread safety: one for all tables and logs of a store, used by any number of threads at once.
+//! Thread safety: one for all tables of a store, used by any number of threads at once.
 //!
 //! [`EntryCursor::announce`]: crate::types::entry::EntryCursor::announce
 
@@ -36,18 +36,18 @@ pub struct SeekReads {
 
 impl SeekReads {
     /// Records the time of a read that nothing announced.
-    pub(crate) fn note(&self, time: Duration) {
+    pub(super) fn note(&self, time: Duration) {
         let (average, time) = (self.average.load(Relaxed), time.min(TIME_MAX).as_nanos() as u64);
         // A concurrent update may be lost.
         self.average.store(average - average / READ_FRACTION + time / READ_FRACTION, Relaxed);
     }
 
     /// True if reads take so long that the next ones are to begin earlier.
-    pub(crate) fn are_slow(&self) -> bool {
+    pub(super) fn are_slow(&self) -> bool {
         u128::from(self.average.load(Relaxed)) >= PAYS_FROM.as_nanos()
     }
 
-    pub(crate) fn count(&self) {
+    pub(super) fn count(&self) {
         self.announced.add(1);
     }
 
