@@ -48,7 +48,7 @@ mod types {
 use merges::{Done, Fault, everything};
 use schedules::{few_switches, random};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const SCHEDULES: usize = 10_000;
 
@@ -106,35 +106,47 @@ fn a_merge_that_installs_over_the_files_of_its_start() {
     found(Fault::InstallsOverItsStart);
 }
 
-fn sound_dropped(least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
+/// A model of dropped runs, and what it is to try.
+type Dropped = fn(dropped::Fault, &Arc<dropped::Done>);
+type Tried = fn(&dropped::Done) -> Vec<&AtomicUsize>;
+
+fn sound_dropped(model: Dropped, tried: Tried, least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
     let done = Arc::new(dropped::Done::default());
     let model = {
         let done = done.clone();
-        move || dropped::everything(dropped::Fault::None, &done)
+        move || model(dropped::Fault::None, &done)
     };
     check(Box::new(model));
     println!("{done:?}");
-    let moved = [&done.noted, &done.marked, &done.outdated, &done.sunk, &done.early, &done.late];
-    let read = [&done.left_out, &done.purged, &done.older_reads];
-    for count in moved.iter().chain(&read) {
+    for count in tried(&done) {
         assert!(count.load(Relaxed) >= least, "the model skips what it is to try");
     }
 }
 
+fn noted(done: &dropped::Done) -> Vec<&AtomicUsize> {
+    let moved = [&done.noted, &done.marked, &done.outdated, &done.sunk, &done.early, &done.late];
+    let read = [&done.left_out, &done.purged, &done.older_reads];
+    moved.into_iter().chain(read).collect()
+}
+
 #[test]
 fn merges_that_note_dropped_ranges_in_random_schedules() {
-    sound_dropped(SCHEDULES / 20, |model| random(SCHEDULES, model));
+    sound_dropped(dropped::everything, noted, SCHEDULES / 20, |model| random(SCHEDULES, model));
 }
 
 #[test]
 fn merges_that_note_dropped_ranges_with_a_few_switches_in_the_worst_places() {
-    sound_dropped(1, |model| few_switches(4, SCHEDULES, model));
+    sound_dropped(dropped::everything, noted, 1, |model| few_switches(4, SCHEDULES, model));
 }
 
 /// Found by one scheduler or the other, after some schedules.
+fn found_in(model: Dropped, fault: dropped::Fault) {
+    random(2 * SCHEDULES, move || model(fault, &Arc::default()));
+    few_switches(4, 4 * SCHEDULES, move || model(fault, &Arc::default()));
+}
+
 fn found_dropped(fault: dropped::Fault) {
-    random(2 * SCHEDULES, move || dropped::everything(fault, &Arc::default()));
-    few_switches(4, 4 * SCHEDULES, move || dropped::everything(fault, &Arc::default()));
+    found_in(dropped::everything, fault);
 }
 
 #[test]
@@ -186,49 +198,34 @@ fn range_deletes_that_drop_what_was_merged_meanwhile() {
     found_dropped(dropped::Fault::DropsLate);
 }
 
-fn sound_removals(least: usize, check: impl Fn(Box<dyn Fn() + Send + Sync>)) {
-    let done = Arc::new(dropped::Done::default());
-    let model = {
-        let done = done.clone();
-        move || dropped::removals(dropped::Fault::None, &done)
-    };
-    check(Box::new(model));
-    println!("{done:?}");
-    for count in [&done.purged, &done.handed_on, &done.forgotten, &done.replaced] {
-        assert!(count.load(Relaxed) >= least, "the model skips what it is to try");
-    }
+fn said(done: &dropped::Done) -> Vec<&AtomicUsize> {
+    vec![&done.purged, &done.handed_on, &done.forgotten, &done.replaced]
 }
 
 #[test]
 fn removals_that_hand_on_what_dropped_runs_say_in_random_schedules() {
-    sound_removals(SCHEDULES / 20, |model| random(SCHEDULES, model));
+    sound_dropped(dropped::removals, said, SCHEDULES / 20, |model| random(SCHEDULES, model));
 }
 
 #[test]
 fn removals_that_hand_on_what_dropped_runs_say_with_a_few_switches_in_the_worst_places() {
-    sound_removals(1, |model| few_switches(4, SCHEDULES, model));
-}
-
-/// Found by one scheduler or the other, after some schedules.
-fn found_removals(fault: dropped::Fault) {
-    random(SCHEDULES, move || dropped::removals(fault, &Arc::default()));
-    few_switches(4, 2 * SCHEDULES, move || dropped::removals(fault, &Arc::default()));
+    sound_dropped(dropped::removals, said, 1, |model| few_switches(4, SCHEDULES, model));
 }
 
 #[test]
 #[should_panic(expected = "broken: repair")]
 fn a_removal_of_dropped_runs_that_hands_nothing_on() {
-    found_removals(dropped::Fault::PurgesSilently);
+    found_in(dropped::removals, dropped::Fault::PurgesSilently);
 }
 
 #[test]
 #[should_panic(expected = "broken: ")]
 fn a_removal_of_runs_that_were_dropped_after_it_was_planned() {
-    found_removals(dropped::Fault::PurgesWhatIsDroppedSince);
+    found_in(dropped::removals, dropped::Fault::PurgesWhatIsDroppedSince);
 }
 
 #[test]
 #[should_panic(expected = "broken: repair")]
 fn tables_without_entries_that_go_before_what_they_replace() {
-    found_removals(dropped::Fault::ForgetsEarly);
+    found_in(dropped::removals, dropped::Fault::ForgetsEarly);
 }

@@ -10,7 +10,7 @@
 //! Files that were replaced or removed stay in the directory for a while, and go in any order. Tables say which
 //! older files count no more, as `table/lineage.rs`, `lsm/lineage.rs` and `lsm/marked.rs` do: the output of a merge for
 //! all keys of its guard, and tables without entries where there is no output. A removal of dropped runs reads what they
-//! say between its plan and its end, and hands it on.
+//! say, and hands it on at its end; others change the guards between its plan and that.
 //!
 //! Properties, after each step: at each version that a snapshot holds, and at the newest one, each key has the value
 //! that the writes up to that version gave it. By all files of the directory and what they say of each other, as a
