@@ -13,8 +13,12 @@ use std::time::Duration;
 
 /// Nothing is rebalanced and no munk is loaded.
 fn at_rest(disk: &MemVfs) -> (Db, Arc<Chunks>) {
+    at_rest_in_chunks_of(disk, 64 << 20)
+}
+
+fn at_rest_in_chunks_of(disk: &MemVfs, chunk_bytes: u64) -> (Db, Arc<Chunks>) {
     let keyspace = KeyspaceOptions::new()
-        .layout(ChunkOptions::new().munks(false).chunk_bytes(64 << 20).log_bytes(u64::MAX));
+        .layout(ChunkOptions::new().munks(false).chunk_bytes(chunk_bytes).log_bytes(u64::MAX));
     let options = Options::new().memory_budget(64 << 20).default_keyspace(keyspace).write_buffer(false);
     let options = options.checkpoint_interval(Duration::from_millis(50));
     let db = options.vfs(Arc::new(disk.clone())).open("store").unwrap();
@@ -165,6 +169,29 @@ fn who_reads_all_of_a_chunk_finds_out_what_is_garbage() {
         assert_eq!(user_and_garbage(&chunks), (200 * 10_008, 100 * 10_008));
         chunks.evict_munk(&chunk);
     }
+}
+
+/// Otherwise writers would be delayed as long as the snapshot is open, though there is garbage.
+#[test]
+fn a_chunk_whose_garbage_a_snapshot_keeps_hides_no_other() {
+    let (db, chunks) = at_rest_in_chunks_of(&MemVfs::new(), 256 << 10);
+    let put = |number: u64| db.put(number.to_be_bytes(), [1; 1000]).unwrap();
+    (0..4_000).for_each(put);
+    db.compact_range(..).unwrap();
+    (0..4_000).step_by(2).for_each(put);
+    assert!(chunks.best_candidate().is_some());
+    let number_of_chunks = chunks.index.view().len();
+    assert!(number_of_chunks > 4, "{number_of_chunks}");
+    let snapshot = db.snapshot();
+    let oldest = chunks.context.substrate.mvcc.open_versions().first().copied();
+    for chosen in 0..number_of_chunks {
+        let Some(chunk) = chunks.best_candidate() else { panic!("after {chosen}: none") };
+        assert!(!chunk.was_futile(oldest));
+        chunk.set_futile(oldest);
+    }
+    assert!(chunks.best_candidate().is_none());
+    drop(snapshot);
+    assert!(chunks.best_candidate().is_some());
 }
 
 /// Otherwise an open snapshot would slow down writers for bytes that cannot be freed.

@@ -173,25 +173,26 @@ impl Chunks {
         }
     }
 
-    fn best_candidate(&self) -> Option<Arc<Chunk>> {
+    /// The chunk whose rebalance frees the most per byte that it writes. Chunks that cannot be
+    /// chosen are no candidates at all: otherwise a few of them, whose garbage an open snapshot
+    /// keeps, would hide all others as long as it is open.
+    pub(in crate::chunk) fn best_candidate(&self) -> Option<Arc<Chunk>> {
         let oldest = self.context.substrate.mvcc.open_versions().first().copied();
+        let gain_of = |chunk: &Chunk| {
+            let may_gain = !chunk.queued.load(Relaxed) && !chunk.is_changing() && !chunk.was_futile(oldest);
+            let gain = if may_gain { policy::gain(&self.chunk_sizes(chunk)) } else { 0.0 };
+            (gain >= policy::GAIN_MIN).then_some(gain)
+        };
         let mut candidates = self.jobs.candidates.lock();
         for _ in 0..2 {
             while let Some(chunk) = candidates.pop() {
-                if let Some(chunk) = chunk.upgrade()
-                    && !chunk.queued.load(Relaxed)
-                    && !chunk.is_changing()
-                    && !chunk.was_futile(oldest)
-                    && policy::gain(&self.chunk_sizes(&chunk)) >= policy::GAIN_MIN
-                {
+                if let Some(chunk) = chunk.upgrade().filter(|chunk| gain_of(chunk).is_some()) {
                     return Some(chunk);
                 }
             }
             let view = self.index.view();
-            let mut by_gain: Vec<_> = view
-                .iter()
-                .map(|(_, chunk)| (policy::gain(&self.chunk_sizes(chunk)), Arc::downgrade(chunk)))
-                .collect();
+            let mut by_gain: Vec<_> =
+                view.iter().filter_map(|(_, chunk)| Some((gain_of(chunk)?, Arc::downgrade(chunk)))).collect();
             by_gain.sort_by(|(a, _), (b, _)| a.total_cmp(b));
             // A few at a time: gains change while the first are rebalanced.
             let keep = by_gain.len() - (by_gain.len() / 16).clamp(1, 64).min(by_gain.len());
