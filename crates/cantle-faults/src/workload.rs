@@ -34,6 +34,8 @@ pub enum Op {
     Metadata(usize),
     Sync,
     Compact,
+    /// Compacts the keys from a number to below another.
+    CompactRange(u64, u64),
     Backup,
 }
 
@@ -97,7 +99,11 @@ pub fn draw(rng: &mut Rng, state: &State, value_bytes: u64) -> Op {
         91 | 92 => Op::Metadata(50_000 + rng.below(10_000) as usize),
         93 | 94 => Op::Sync,
         95 => Op::Durable(space(rng), change(rng, value_bytes)),
-        96..=98 => Op::Compact,
+        96 | 97 => Op::Compact,
+        98 => {
+            let from = rng.below(KEYS);
+            Op::CompactRange(from, from + 1 + rng.below(KEYS / 4))
+        }
         _ => Op::Backup,
     }
 }
@@ -142,7 +148,7 @@ pub fn apply(state: &mut State, op: &Op) {
         }
         Op::Create(name) => drop(state.entry((*name).to_owned()).or_default()),
         Op::Drop(name) => drop(state.remove(*name)),
-        Op::Metadata(_) | Op::Sync | Op::Compact | Op::Backup => {}
+        Op::Metadata(_) | Op::Sync | Op::Compact | Op::CompactRange(..) | Op::Backup => {}
     }
 }
 
@@ -153,7 +159,8 @@ pub fn admits(state: &State, op: &Op) -> bool {
         Op::Batch(changes) | Op::Transaction(changes) => {
             changes.iter().all(|(name, _)| state.contains_key(*name))
         }
-        Op::Update(..) | Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact | Op::Backup => true,
+        Op::Update(..) | Op::Create(_) | Op::Metadata(_) | Op::Backup => true,
+        Op::Sync | Op::Compact | Op::CompactRange(..) => true,
     }
 }
 
@@ -164,7 +171,10 @@ pub fn backup_path(serial: u64) -> PathBuf {
 
 /// True if all operations up to this one are durable once it has returned.
 pub fn is_sync(op: &Op) -> bool {
-    matches!(op, Op::Durable(..) | Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact)
+    matches!(
+        op,
+        Op::Durable(..) | Op::Create(_) | Op::Metadata(_) | Op::Sync | Op::Compact | Op::CompactRange(..)
+    )
 }
 
 /// Runs the operation on a store.
@@ -219,6 +229,7 @@ pub fn run(db: &Db, op: &Op, options: &KeyspaceOptions, serial: u64) -> Result<(
         Op::Metadata(bytes) => space("default")?.set_metadata(&vec![serial as u8; *bytes]),
         Op::Sync => db.sync(),
         Op::Compact => db.compact_range(..),
+        Op::CompactRange(from, to) => db.compact_range(key(*from)..key(*to)),
         Op::Backup => db.backup(backup_path(serial)),
     }
 }

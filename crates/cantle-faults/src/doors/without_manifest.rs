@@ -1,7 +1,7 @@
 //! The manifest is gone, at every point of the jobs of a store: after a kill, and after losses of power
 //! that leave whatever names and bytes they may. A repair then saves every pair that was durable. A pair
 //! that was deleted, an older value or an older delete comes back only from a file that the report names,
-//! with a range that has the key. In the layout `flsm` none comes back, as no file is damaged.
+//! with a range that has the key. In layouts over levels none comes back, as no file is damaged.
 //!
 //! The stores are small and do many jobs: regions and logs of a few kilobytes, many deletes of both
 //! kinds, checkpoints and compactions between them, and iterators that keep obsolete files.
@@ -96,6 +96,7 @@ fn draw(rng: &mut Rng) -> Op {
         14 => Op::One("default", Change::DeleteRange(0, KEYS)),
         15 | 16 => Op::Sync,
         17 => Op::Compact,
+        18 => Op::CompactRange(near, near + 1 + rng.below(KEYS / 4)),
         _ => Op::One("default", Change::Delete(near)),
     }
 }
@@ -256,7 +257,7 @@ impl Checked<'_> {
         };
         let is_named = |path: &PathBuf| path.starts_with(STORE);
         let mut named = report.may_return.iter().filter(|named| is_named(&named.path));
-        let may_return = self.store.layout != LayoutKind::Flsm;
+        let may_return = !matches!(self.store.layout, LayoutKind::Flsm | LayoutKind::Forest);
         if may_return && named.any(|named| named.keys.contains(&key.to_vec())) {
             let counter = if is_deleted {
                 "deleted pairs that came back, named"
