@@ -4,6 +4,7 @@ use super::tests::{key, lsm_of, open_with, stats, value};
 use crate::layout::options::ForestOptions;
 use crate::layout::stats::ForestStats;
 use crate::sync::Arc;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::vfs::{Failure, FaultVfs, MemVfs, Operation, Verdict, Vfs};
 use crate::{KeyspaceOptions, Options};
@@ -74,4 +75,72 @@ fn refused_direct_writes_are_done_the_other_way() {
     }
     (0..100).for_each(|number| assert_eq!(db.get(key(number)).unwrap().unwrap(), value(number + 2, 1000)));
     assert_eq!((stats(&db).direct_bytes, asked.load(Relaxed)), (0, 1));
+}
+
+/// A store on a disk of which all calls are passed on to `rule`.
+fn over(rule: impl Fn(Operation, &str) -> Verdict + Send + Sync + 'static) -> (FaultVfs, Options) {
+    let disk = FaultVfs::new(Arc::new(MemVfs::new()));
+    disk.set_rule(move |call| rule(call.operation, &call.path.to_string_lossy()));
+    let layout = ForestOptions::new().sub_tree_bytes(600 << 10).generation_bytes(4 << 20);
+    let options = Options::new().default_keyspace(KeyspaceOptions::new().layout(layout));
+    (disk.clone(), options.vfs(Arc::new(disk)).background_threads(1))
+}
+
+/// Otherwise each of them would wait for a transaction of the file system.
+#[test]
+fn sub_trees_of_a_merge_are_synced_together_before_an_edit_names_them() {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let noted = calls.clone();
+    let (_disk, options) = over(move |operation, path| {
+        if path.ends_with(".table") || path.contains("MANIFEST") {
+            noted.lock().push((operation, path.to_owned()));
+        }
+        Verdict::Pass
+    });
+    let db = options.open("store").unwrap();
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        (0..2_000).for_each(|number| db.put(key(number * 7 % 2_000), value(number, 1000)).unwrap());
+        lsm.seal_for_test().unwrap();
+        calls.lock().clear();
+        lsm.merge_logs_for_test().unwrap();
+    });
+    let calls = calls.lock();
+    let place = |wanted: Operation, of: &str, is_last: bool| {
+        let fits = |(operation, path): &(Operation, String)| *operation == wanted && path.contains(of);
+        let found = if is_last { calls.iter().rposition(fits) } else { calls.iter().position(fits) };
+        found.unwrap_or_else(|| panic!("no {wanted:?} of {of}: {calls:?}"))
+    };
+    let synced = calls
+        .iter()
+        .filter(|(operation, path)| *operation == Operation::SyncData && path.ends_with(".table"));
+    assert_eq!(synced.count() as u64, stats(&db).sub_trees, "{calls:?}");
+    assert!(stats(&db).sub_trees >= 3);
+    assert!(place(Operation::WriteAt, ".table", true) < place(Operation::SyncData, ".table", false));
+    assert!(place(Operation::SyncData, ".table", true) < place(Operation::WriteAt, "MANIFEST", false));
+}
+
+#[test]
+fn a_merge_of_which_one_sync_fails_names_no_sub_tree_and_leaves_none() {
+    let syncs = Arc::new(AtomicU64::new(0));
+    let (disk, options) = over(move |operation, path| {
+        let fails = operation == Operation::SyncData && path.ends_with(".table");
+        match fails && syncs.fetch_add(1, Relaxed) == 1 {
+            true => Verdict::Fail(Failure::Kind(io::ErrorKind::Other)),
+            false => Verdict::Pass,
+        }
+    });
+    let db = options.open("store").unwrap();
+    let lsm = lsm_of(&db);
+    lsm.without_merges_for_test(|| {
+        (0..2_000).for_each(|number| db.put(key(number * 7 % 2_000), value(number, 1000)).unwrap());
+        lsm.seal_for_test().unwrap();
+        assert!(lsm.merge_logs_for_test().is_err());
+        let names = disk.list(std::path::Path::new("store")).unwrap();
+        assert!(!names.iter().any(|name| name.ends_with(".table")), "{names:?}");
+        assert_eq!(stats(&db).sub_trees, 0);
+    });
+    (0..2_000).for_each(|number| {
+        assert_eq!(db.get(key(number * 7 % 2_000)).unwrap().unwrap(), value(number, 1000))
+    });
 }

@@ -30,6 +30,7 @@ use crate::run::record::FileRecord;
 use crate::run::retain::Bottom;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
+use crate::run::sync_together::SyncTogether;
 use crate::sync::Arc;
 use crate::types::error::Result;
 use crate::types::span::Span;
@@ -103,12 +104,14 @@ impl<S: Shape> Lsm<S> {
         let lineage = self.lineage_of(&piece, &stack)?;
         // A closing waits for it, as it does for an index.
         let (read, copying) = (&BytesRead::default(), self.copying(&view));
-        let pass = Pass { keep: &keep, read, copying, trigger: Trigger::Asked };
+        let synced = &SyncTogether::new(substrate.files.in_use_max());
+        let pass = Pass { keep: &keep, read, copying, trigger: Trigger::Asked, synced };
         let outcome = self.merge_piece((&view, &piece), (&stack, &lineage), pass, &mut grant);
         let outcome = outcome.map_err(|error| substrate.checked(error))?;
-        drop(grant);
         let mut written = Written { lsm: self, pieces: Vec::new(), logs: Vec::new() };
         written.add(outcome, &stack).map_err(|error| substrate.sync_failed(error))?;
+        synced.sync().map_err(|error| substrate.checked(error))?;
+        drop(grant);
         substrate.reserve.with(|| self.install_flushed(&run, &mut written))
     }
 

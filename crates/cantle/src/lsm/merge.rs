@@ -18,6 +18,7 @@ use crate::manifest::{self, SegmentEdit};
 use crate::mvcc::Keep;
 use crate::run::run::{Run, Source};
 use crate::run::stack::RunStack;
+use crate::run::sync_together::SyncTogether;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::time::now;
@@ -199,6 +200,7 @@ impl<S: Shape> Lsm<S> {
             bytes,
             ..self.levels_of(view, planned)
         });
+        let synced = &SyncTogether::new(substrate.files.in_use_max());
         let mut reached = 0;
         let mut left_out = LeftOut::new(self);
         for piece in &job.pieces {
@@ -210,7 +212,7 @@ impl<S: Shape> Lsm<S> {
             let files: Vec<Run> = logs.iter().map(share).chain(piece.tables.iter().cloned()).collect();
             let stack = RunStack { files };
             let lineage = self.lineage_of(piece, &stack)?;
-            let pass = Pass { keep: &keep, read: progress.read(), copying, trigger };
+            let pass = Pass { keep: &keep, read: progress.read(), copying, trigger, synced };
             let outcome = self.merge_piece((view, piece), (&stack, &lineage), pass, &mut grant);
             let outcome = outcome.map_err(|error| substrate.checked(error))?;
             reached += stack.files.iter().map(Run::bytes).sum::<u64>();
@@ -226,6 +228,7 @@ impl<S: Shape> Lsm<S> {
         if let Some(outcome) = written.pieces.last_mut() {
             left_out.place(outcome, &mut grant).map_err(|error| substrate.checked(error))?;
         }
+        synced.sync().map_err(|error| substrate.checked(error))?;
         // The output's space is counted by the file system now.
         drop(grant);
         let is_done = substrate.reserve.with(|| {

@@ -16,6 +16,7 @@ use crate::run::referred::{Copying, ReferredLogs};
 use crate::run::retain::{Bottom, keep_versions};
 use crate::run::run::Run;
 use crate::run::stack::RunStack;
+use crate::run::sync_together::SyncTogether;
 use crate::run::writer::{KeptEntry, Output};
 use crate::substrate::Grant;
 use crate::sync::Arc;
@@ -56,6 +57,7 @@ struct Writing<'a, S: Shape> {
     lineage: Lineage,
     /// Bytes of the inputs.
     input_bytes: u64,
+    synced: &'a SyncTogether,
     written: Written<'a, S>,
 }
 
@@ -67,6 +69,8 @@ pub(super) struct Pass<'a> {
     /// The long values that stay in their logs.
     pub copying: Copying,
     pub trigger: Trigger,
+    /// The tables that are written. The caller syncs them before it names one.
+    pub synced: &'a SyncTogether,
 }
 
 /// The entries of a piece that are kept.
@@ -108,7 +112,7 @@ impl<S: Shape> Lsm<S> {
         &self,
         (view, piece): (&View<S>, &Piece),
         (stack, lineage): (&RunStack, &Lineage),
-        Pass { keep, read, copying, trigger }: Pass<'_>,
+        Pass { keep, read, copying, trigger, synced }: Pass<'_>,
         grant: &mut Grant<'_>,
     ) -> Result<Outcome> {
         let env = &self.env;
@@ -127,6 +131,7 @@ impl<S: Shape> Lsm<S> {
             filter_bits: if env.options().filters { filter_bits(&env.order, view, piece, stack) } else { 0 },
             lineage: lineage.clone(),
             input_bytes: stack.files.iter().map(Run::bytes).sum(),
+            synced,
             written: Written { lsm: self, pieces: vec![Outcome::default()], logs: Vec::new() },
         };
         let (target_bytes, starts) = match &piece.cuts {
@@ -233,6 +238,7 @@ impl<'a, S: Shape> Writing<'a, S> {
             .with_expected_bytes(self.input_bytes)
             .with_filter_bits(self.filter_bits)
             .with_logs(self.logs.clone())
+            .synced_with(self.synced)
             .with_deleted(self.deleted_within(groups.clone()))
             .with_lineage(self.lineage_within(groups))
     }

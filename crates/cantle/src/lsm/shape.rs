@@ -178,6 +178,11 @@ pub fn with_overhead(bytes: u64) -> u64 {
 }
 
 impl Rules {
+    /// True if merges let their inputs go while they run.
+    pub fn cleans_early(&self) -> bool {
+        self.cleaned > 0 && !self.size_tiered
+    }
+
     /// Length in bytes of the longest record of a log whose value merges always copy.
     pub fn longest_inline(&self) -> u32 {
         let (least, most) = (*LONGEST_INLINE.start(), *LONGEST_INLINE.end());

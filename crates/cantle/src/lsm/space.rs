@@ -19,6 +19,10 @@ const HELD_BYTES_MAX: u64 = 256 << 20;
 const BRAKE_FROM: f64 = 1.0 / 16.0;
 /// Writers are as slow as merges if it is exceeded by this fraction.
 const FULL: f64 = 1.0 / 4.0;
+/// Inputs of merges that clean early may take this many bytes, and this part of the live ones, as a divisor, before a
+/// checkpoint frees them (SifrDB §4.2: the files of a merge take little space beside the data).
+const CLEANED_HELD_BYTES: u64 = 16 << 20;
+const CLEANED_HELD_FRACTION: u64 = 40;
 /// A checkpoint for the bound has to free at least this part of what the bound allows, and this many bytes.
 const HELD_FRACTION: f64 = 1.0 / 16.0;
 pub const HELD_BYTES_MIN: u64 = 8 << 20;
@@ -38,8 +42,12 @@ impl Bounded {
         (excess - BRAKE_FROM).max(0.0) / (FULL - BRAKE_FROM)
     }
 
-    /// True if obsolete files are what exceeds the bound, and many.
-    fn is_checkpoint_due(&self, held_bytes: u64) -> bool {
+    /// True if obsolete files are what exceeds the bound, and many, or more than early cleaning may leave.
+    fn is_checkpoint_due(&self, held_bytes: u64, cleans_early: bool) -> bool {
+        let cleaned = CLEANED_HELD_BYTES + self.space.live_bytes() / CLEANED_HELD_FRACTION;
+        if cleans_early && held_bytes >= cleaned {
+            return true;
+        }
         let held = held_bytes as f64;
         held_bytes >= HELD_BYTES_MIN
             && held >= HELD_FRACTION * self.allowed_bytes
@@ -98,10 +106,28 @@ impl<S: Shape> Lsm<S> {
         let held_bytes = self.env.totals.held_bytes.load(Relaxed);
         let held_bytes_max = if self.substrate.reserve.is_full() { 0 } else { HELD_BYTES_MAX };
         if self.substrate.files.held_bytes() > held_bytes_max
-            || self.bounded(&self.rotation.view.load()).is_checkpoint_due(held_bytes)
+            || self
+                .bounded(&self.rotation.view.load())
+                .is_checkpoint_due(held_bytes, self.rules().cleans_early())
         {
             self.substrate.checkpoints.want();
             self.substrate.pool.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Merges with early cleaning leave little beside the data, others what the bound allows.
+    #[test]
+    fn a_checkpoint_is_due_for_inputs_that_early_cleaning_may_not_leave() {
+        let space = Space { bytes: 800 << 20, stale_bytes: 0 };
+        let bounded = Bounded { space, allowed_bytes: 1200.0 * (1 << 20) as f64 };
+        assert!(!bounded.is_checkpoint_due(35 << 20, true));
+        assert!(bounded.is_checkpoint_due(36 << 20, true));
+        assert!(!bounded.is_checkpoint_due(400 << 20, false));
+        assert!(bounded.is_checkpoint_due(401 << 20, false));
     }
 }

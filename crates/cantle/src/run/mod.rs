@@ -28,6 +28,7 @@ pub mod search;
 #[cfg(test)]
 mod search_tests;
 pub mod stack;
+pub mod sync_together;
 #[cfg(test)]
 mod tests;
 pub mod visible;

@@ -11,6 +11,7 @@ use crate::run::cut::{BestCut, Cut, least_bytes, most_bytes, separator};
 use crate::run::env::RunEnv;
 use crate::run::held::{Held, entry_bytes};
 use crate::run::referred::ReferredLogs;
+use crate::run::sync_together::SyncTogether;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::{
@@ -106,6 +107,8 @@ pub struct Output<'a> {
     is_wanted: bool,
     /// The logs that values may stand in.
     logs: Arc<ReferredLogs>,
+    /// The tables of the job that are synced together. `None` syncs each as it is finished.
+    synced: Option<&'a SyncTogether>,
 }
 
 struct Current {
@@ -147,7 +150,14 @@ impl<'a> Output<'a> {
             lineage: None,
             is_wanted: false,
             logs: Arc::default(),
+            synced: None,
         }
+    }
+
+    /// The tables are finished without a sync, and added to these.
+    pub fn synced_with(mut self, others: &'a SyncTogether) -> Self {
+        self.synced = Some(others);
+        self
     }
 
     /// Entries may refer to values in these logs.
@@ -402,8 +412,12 @@ impl<'a> Output<'a> {
         } = current;
         let redeemed_bytes = current.redeemed_bytes;
         let stale_bytes = stale_bytes.saturating_add(std::mem::take(&mut self.hidden_bytes));
-        let finished = builder.finish(true);
+        let finished = builder.finish(self.synced.is_none());
         self.env.totals.growing_bytes.fetch_sub(growing, Relaxed);
+        let finished = finished.and_then(|meta| match self.synced {
+            Some(others) => others.add(builder.file().clone(), builder.path().to_path_buf()).map(|()| meta),
+            None => Ok(meta),
+        });
         let meta = finished.inspect_err(|_| self.env.files.discard(&file))?;
         file.set_bytes(meta.file_bytes);
         self.room.redeem(meta.file_bytes.saturating_sub(redeemed_bytes));

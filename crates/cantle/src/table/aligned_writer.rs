@@ -172,14 +172,25 @@ impl AlignedWriter {
             self.begun_bytes = self.flushed_bytes;
         }
         let full_bytes = self.flushed_bytes - self.flushed_bytes % PAGE_BYTES;
-        if full_bytes - self.begun_bytes >= WRITE_BACK_BYTES {
-            // A failure counts as a failed sync: the pages may be lost, and no later sync would
-            // report it.
-            let begun = self.file.start_writeback(self.begun_bytes, full_bytes - self.begun_bytes);
-            begun.map_err(|source| Error::sync_unreferenced(&self.path, source))?;
-            self.begun_bytes = full_bytes;
-        }
+        if full_bytes - self.begun_bytes >= WRITE_BACK_BYTES { self.begin_to(full_bytes) } else { Ok(()) }
+    }
+
+    /// Asks the kernel to begin writing out all bytes, so that a later sync has little left to wait for.
+    pub(super) fn start_writeback(&mut self) -> Result<()> {
+        if self.begun_bytes < self.flushed_bytes { self.begin_to(self.flushed_bytes) } else { Ok(()) }
+    }
+
+    fn begin_to(&mut self, end: u64) -> Result<()> {
+        // A failure counts as a failed sync: the pages may be lost, and no later sync would
+        // report it.
+        let begun = self.file.start_writeback(self.begun_bytes, end - self.begun_bytes);
+        begun.map_err(|source| Error::sync_unreferenced(&self.path, source))?;
+        self.begun_bytes = end;
         Ok(())
+    }
+
+    pub(super) fn file(&self) -> &Arc<dyn VfsFile> {
+        &self.file
     }
 }
 

@@ -203,6 +203,10 @@ impl TableBuilder {
         self.out.occupied_bytes()
     }
 
+    pub(crate) fn file(&self) -> &Arc<dyn VfsFile> {
+        self.out.file()
+    }
+
     /// The name of the file.
     pub(crate) fn path(&self) -> &Path {
         self.out.path()
@@ -223,7 +227,8 @@ impl TableBuilder {
         self.out.is_direct_refused()
     }
 
-    /// Writes the rest and, if `sync`, makes the file's data durable (the caller syncs its name).
+    /// Writes the rest and, if `sync`, makes the file's data durable (the caller syncs its name). Otherwise the kernel
+    /// is asked to begin with that.
     pub(crate) fn finish(&mut self, sync: bool) -> Result<TableMeta> {
         self.finish_block()?;
         if let Some(handle) = self.unindexed.take() {
@@ -244,6 +249,8 @@ impl TableBuilder {
         self.out.end()?;
         if sync {
             canary!(UNSYNCED_TABLE else self.out.sync())?;
+        } else {
+            self.out.start_writeback()?;
         }
         self.meta.file_bytes = self.out.position();
         Ok(std::mem::replace(&mut self.meta, TableMeta::empty(self.header.base_version)))
