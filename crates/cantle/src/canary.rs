@@ -144,6 +144,7 @@ canaries! {
     FLUSHED_ON_TOP "flushed-on-top" "the table of a flushed generation is put above newer generations",
     DELETES_NOT_FLUSHED "deletes-not-flushed" "a generation is flushed without its range deletes",
     INPUTS_NOT_NAMED "inputs-not-named" "the output of a merge that drops deletes does not say which files it replaces",
+    PURGED_SILENTLY "purged-silently" "a dropped table goes without handing on which files it has replaced",
     VERSION_OFF_BY_ONE "version-off-by-one" "a scan sees what was written one version after its snapshot",
     MUNK_TOO_EARLY "munk-too-early" "a chunk in memory misses what was written while it was loaded",
     MUNK_GONE_TOO_EARLY "munk-gone-too-early" "a chunk in memory goes before its log can be searched",

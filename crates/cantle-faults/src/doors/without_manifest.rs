@@ -16,7 +16,7 @@ use crate::workload::{self, Change, KEYS, Op, Pairs, key};
 use cantle::repair::RepairReport;
 use cantle::vfs::{CrashPlan, FaultVfs, MemVfs, PendingKind, Survival, Tail, Vfs};
 use cantle::{Db, Durability, Error, KeyspaceOptions, LayoutKind, LayoutOptions, Options, Resources};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -110,6 +110,30 @@ fn draw_in_order(rng: &mut Rng) -> Op {
     Op::Batch(numbers.map(|number| ("default", Change::Put(number, value()))).collect())
 }
 
+/// The beginning of some workloads: a table has replaced a part of a file of which another guard still reads the rest, and
+/// goes by a range delete. The pairs that were deleted before, and that the range delete does not cover, are in the file.
+fn removal(rng: &mut Rng) -> VecDeque<Op> {
+    let first = 2 + rng.below(KEYS - 100);
+    let (edge, end) = (first + 1 + rng.below(8), first + 16);
+    let mut put = |bytes: usize, numbers: &mut dyn Iterator<Item = u64>| {
+        let value: Arc<[u8]> = rng.next().to_le_bytes().into_iter().cycle().take(bytes).collect();
+        Op::Batch(numbers.map(|number| ("default", Change::Put(number, value.clone()))).collect())
+    };
+    VecDeque::from([
+        put(40, &mut (first..=end).chain([first + 20])),
+        Op::Compact,
+        // It becomes a part of the tables as it is, and divides the guard before its first key, which the table has.
+        put(200, &mut (first + 20..first + 60)),
+        Op::Batch((first..edge).map(|number| ("default", Change::Delete(number))).collect()),
+        Op::CompactRange(first, end),
+        // A third guard, so that the second one is left alone below.
+        put(200, &mut (first + 60..first + 90)),
+        Op::CompactRange(0, 1),
+        Op::One("default", Change::DeleteRange(edge, end + 1)),
+        Op::CompactRange(first + 80, first + 90),
+    ])
+}
+
 fn one(visit: &Visit, seed: u64) {
     let mut rng = Rng::new(seed ^ 0x3a_41fe57);
     let durability = [Durability::Process, Durability::Process, Durability::Sync][rng.below(3) as usize];
@@ -119,6 +143,7 @@ fn one(visit: &Visit, seed: u64) {
     let moments = MOMENTS[usize::from(visit.is_long())];
     let images = record(&fault, &memory, &progress, 1 + rng.below(12), 40 * moments);
     let (mut serial, mut is_compacted) = (0, false);
+    let mut planned = if rng.below(2) == 0 { removal(&mut rng) } else { VecDeque::new() };
     while serial < OPERATIONS {
         let options = store.options(Arc::new(fault.clone())).memory_budget(1 << 20).background_threads(1);
         let db = options.open(STORE).unwrap();
@@ -126,7 +151,11 @@ fn one(visit: &Visit, seed: u64) {
         let until = OPERATIONS.min(serial + 20 + rng.below(OPERATIONS));
         while serial < until {
             let in_order = std::mem::take(&mut is_compacted) && rng.below(2) == 0;
-            let op = if in_order { draw_in_order(&mut rng) } else { draw(&mut rng) };
+            let op = match planned.pop_front() {
+                Some(op) => op,
+                None if in_order => draw_in_order(&mut rng),
+                None => draw(&mut rng),
+            };
             is_compacted = matches!(op, Op::Compact);
             history.push(&op);
             progress.begin();
