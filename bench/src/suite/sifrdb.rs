@@ -280,9 +280,11 @@ fn ycsb(builder: &mut Builder) {
 fn resident(builder: &mut Builder) {
     let records = builder.scaled(3.0 * PAIRS);
     let mut panels = Vec::new();
-    for (share, title) in [(0.25, "a quarter of the memory"), (1.0, "all memory")] {
+    // With less the limit leaves no room beside the budget.
+    let little = builder.share_of_memory(0.25, LITTLE_BYTES);
+    for (share, name, title) in [(little, "little", "little memory"), (1.0, "all", "all memory")] {
         let steps: Vec<Step> = vec![fill("fill", records, Order::Random, 0), settle("settle")];
-        let cell = builder.filling(&format!("tiny-{share}"), TINY, share, steps);
+        let cell = builder.filling(&format!("tiny-{name}"), TINY, share, steps);
         let cell = builder.add(Cell { is_cantle_alone: true, rounds_max: 1, ..cell });
         let title = format!("resident above the budget, pairs of 28 bytes, {title}");
         builder.rows([row(
