@@ -1,7 +1,7 @@
 //! Merges of two levels of guards at the same time: the claims of `lsm/busy.rs`, which is the library's
 //! own file, beside writers of level 0, merges of guards, moves and gets, in random interleavings. The
 //! guards and the steps of `lsm/merge.rs` and `flsm/shape.rs` are small doubles (`models/merges.rs`).
-//! The second model (`models/dropped.rs`) has range deletes, which the merges note as dropped ranges of
+//! The second model (`models/dropped/mod.rs`) has range deletes, which the merges note as dropped ranges of
 //! deeper runs, by the library's own file `run/dropped_ranges.rs`.
 //! For each mechanism a test that leaves it out shows that the model would notice.
 #![expect(dead_code, reason = "the modules under test serve a library, not this crate")]
@@ -14,7 +14,7 @@ macro_rules! canary {
     };
 }
 
-#[path = "models/dropped.rs"]
+#[path = "models/dropped/mod.rs"]
 mod dropped;
 #[path = "../src/lsm"]
 mod lsm {

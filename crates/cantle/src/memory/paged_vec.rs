@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn it_holds_what_was_pushed_and_drops_it() {
-        for capacity in [0, 1, 7, 5_000, 20_000] {
+        for &capacity in if cfg!(miri) { &[0, 1, 7, 5_000][..] } else { &[0, 1, 7, 5_000, 20_000] } {
             let counted = Rc::new(());
             let mut values = PagedVec::with_capacity(capacity);
             for number in 0..capacity / 2 {

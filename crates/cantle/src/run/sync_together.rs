@@ -6,9 +6,10 @@
 //!
 //! A table keeps its file open until then: only so a failure to write it out is reported.
 
-use crate::sync::{Arc, Mutex};
+use crate::sync::Arc;
 use crate::types::error::{Error, Result};
 use crate::vfs::VfsFile;
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 /// Number of tables that wait for their sync at most: each keeps a file open.
@@ -16,20 +17,20 @@ const TABLES_MAX: usize = 16;
 
 /// Finished tables whose bytes are not durable yet.
 pub struct SyncTogether {
-    tables: Mutex<Vec<(Arc<dyn VfsFile>, PathBuf)>>,
+    tables: RefCell<Vec<(Arc<dyn VfsFile>, PathBuf)>>,
     tables_max: usize,
 }
 
 impl SyncTogether {
     /// For a job of a store that may have this number of files in use.
     pub fn new(in_use_max: usize) -> Self {
-        Self { tables: Mutex::new(Vec::new()), tables_max: (in_use_max / 2).clamp(1, TABLES_MAX) }
+        Self { tables: RefCell::default(), tables_max: (in_use_max / 2).clamp(1, TABLES_MAX) }
     }
 
     /// Adds a table. If there are many, all are synced now.
     pub fn add(&self, file: Arc<dyn VfsFile>, path: PathBuf) -> Result<()> {
         let count = {
-            let mut tables = self.tables.lock();
+            let mut tables = self.tables.borrow_mut();
             tables.push((file, path));
             tables.len()
         };
@@ -38,7 +39,7 @@ impl SyncTogether {
 
     /// Makes all tables durable. After an error none of them may be used.
     pub fn sync(&self) -> Result<()> {
-        let tables = std::mem::take(&mut *self.tables.lock());
+        let tables = self.tables.take();
         tables.into_iter().try_for_each(|(file, path)| {
             canary!(UNSYNCED_TABLE else file.sync_data())
                 .map_err(|source| Error::sync_unreferenced(&path, source))

@@ -22,9 +22,9 @@ pub use enumerate::plans;
 use crate::visit::Visit;
 use trails::Trails;
 
-/// A recovery fails again between two consecutive calls if fewer than 16 recoveries did so before;
+/// A recovery fails again between two consecutive calls if fewer than 4 recoveries did so before;
 /// in a long run, fewer than 256.
-const RARE: [u32; 2] = [16, 256];
+const RARE: [u32; 2] = [4, 256];
 
 pub fn enter(visit: &Visit) {
     let trails = &Trails::new(RARE[usize::from(visit.is_long())]);

@@ -90,6 +90,7 @@ fn keys_in_order_leave_a_munk_sorted_even_after_others_out_of_order() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "long, and nothing that the others don't do")]
 fn a_munk_whose_inserts_walk_far_asks_to_be_sorted() {
     let munk = munk(&["a", "z"], 1000);
     for number in 0..1000 {
@@ -119,7 +120,7 @@ fn numbers(count: u32, kind: &str) -> Vec<u32> {
 /// Like an app's events in a chunk of several apps.
 #[test]
 fn however_many_keys_are_inserted_in_one_place_a_search_walks_few_steps() {
-    let count = if cfg!(miri) { 200 } else { 8_000 };
+    let count = if cfg!(miri) { 48 } else { 8_000 };
     let name = |number: u32| format!("app-5/{number:06}");
     for kind in ["ascending", "descending", "under eight prefixes in turn", "shuffled"] {
         let munk = munk(&["app-1/000000", "app-9/000000"], count as usize);

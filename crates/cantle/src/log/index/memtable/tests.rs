@@ -182,7 +182,7 @@ proptest! {
 
     #[test]
     fn it_behaves_as_a_map_by_every_order(
-        inserted in prop::collection::vec((some_said(), prop::bool::weighted(0.3)), 0..if cfg!(miri) { 20 } else { 200 }),
+        inserted in prop::collection::vec((some_said(), prop::bool::weighted(0.3)), 0..if cfg!(miri) { 10 } else { 200 }),
         sought in prop::collection::vec((some_key(), prop_oneof![0u64..5, Just(u64::MAX)]), 1..20),
     ) {
         orders().into_iter().for_each(|order| behaves_as_a_map(order, &inserted, &sought));

@@ -16,16 +16,22 @@
 //! that the writes up to that version gave it. By all files of the directory and what they say of each other, as a
 //! repair without a manifest reads them, each key has its newest value.
 
-use super::lsm::busy::{Busy, Claim, Claims};
-use super::run::dropped_ranges::{DroppedRange, DroppedRanges, joined, longest};
-use super::types::order::KeyOrder;
-use super::types::span::Span;
-use shuttle::rand::{RngCore, thread_rng};
+mod removals;
+mod state;
+
+use crate::lsm::busy::{Claim, Claims};
+use crate::run::dropped_ranges::{DroppedRange, DroppedRanges, joined, longest};
 use shuttle::sync::{Arc, Mutex, MutexGuard};
 use shuttle::thread::{spawn, yield_now};
+use state::{
+    Found, GUARDS, KEYS, ORDER, Run, State, Versions, Write, below, find, keys_of, level_of, newest, only,
+    span,
+};
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+
+pub use removals::removals;
 
 /// An error of the code around the claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,243 +85,10 @@ pub struct Done {
     pub late: AtomicUsize,
 }
 
-const KEYS: usize = 4;
-/// One guard of level 1, two of level 2, two of level 3.
-const GUARDS: usize = 5;
 /// Number of versions that are there at the beginning.
 const FIRST_WRITES: u64 = 4;
 /// Number of writes while merges run.
 const WRITES: u64 = 4;
-const ORDER: KeyOrder = KeyOrder::Bytewise;
-
-fn level_of(guard: usize) -> usize {
-    1 + guard.div_ceil(2)
-}
-
-fn keys_of(guard: usize) -> Range<usize> {
-    match guard {
-        0 => 0..KEYS,
-        1 | 3 => 0..KEYS / 2,
-        _ => KEYS / 2..KEYS,
-    }
-}
-
-/// The guards that a merge of this guard puts runs into.
-fn below(guard: usize) -> Vec<usize> {
-    match guard {
-        0 => vec![1, 2],
-        1 | 2 => vec![guard + 2],
-        _ => vec![guard],
-    }
-}
-
-fn span(keys: Range<usize>) -> Span {
-    Span { start: Some(vec![keys.start as u8].into()), end: Some(vec![keys.end as u8].into()) }
-}
-
-/// A put or a range delete.
-#[derive(Debug, Clone)]
-struct Write {
-    keys: Range<usize>,
-    deletes: bool,
-}
-
-impl Write {
-    fn any(deletes: bool) -> Self {
-        let draw = |count: usize| thread_rng().next_u64() as usize % count;
-        let start = draw(KEYS);
-        Self { keys: start..start + 1 + draw(KEYS - start), deletes }
-    }
-}
-
-/// Versions, newest first.
-type Versions = Vec<u64>;
-
-#[derive(Debug, Clone, Default)]
-struct Run {
-    file: u64,
-    keys: Range<usize>,
-    puts: [Versions; KEYS],
-    deletes: [Versions; KEYS],
-    /// The number, by key, of the newest log whose operations it has.
-    ages: [u64; KEYS],
-    /// Files with a lower number count no more if their age is at most this; 0 if it replaces none.
-    replaced: [u64; KEYS],
-    /// The version from which on nothing is left of it.
-    dropped: Option<u64>,
-    dropped_ranges: Option<std::sync::Arc<DroppedRanges>>,
-}
-
-/// The newest word of a run about a key, up to a version.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Found {
-    Put(u64),
-    Deleted(u64),
-}
-
-fn newest(versions: &[u64], at: u64) -> Option<u64> {
-    versions.iter().copied().find(|version| *version <= at)
-}
-
-impl Run {
-    /// The run of one write, with an age.
-    fn of(write: &Write, version: u64, keys: Range<usize>, age: u64) -> Self {
-        let versions = |key: usize| match write.keys.contains(&key) && keys.contains(&key) {
-            true => vec![version],
-            false => Vec::new(),
-        };
-        let all = std::array::from_fn(versions);
-        let (puts, deletes) =
-            if write.deletes { (Default::default(), all) } else { (all, Default::default()) };
-        let ages = only(keys.clone(), |_| age);
-        Self { puts, deletes, ages, ..Self::default() }.with_keys_of(&keys)
-    }
-
-    /// The words and statements of another run about some keys.
-    fn part(&self, keys: &Range<usize>) -> Self {
-        let (puts, deletes) = (
-            only(keys.clone(), |key| self.puts[key].clone()),
-            only(keys.clone(), |key| self.deletes[key].clone()),
-        );
-        let (ages, replaced) =
-            (only(keys.clone(), |key| self.ages[key]), only(keys.clone(), |key| self.replaced[key]));
-        Self { puts, deletes, ages, replaced, ..Self::default() }.with_keys_of(keys)
-    }
-
-    /// With the keys from its first word to its last one; with these if it has none.
-    fn with_keys_of(mut self, keys: &Range<usize>) -> Self {
-        let has = |key: &usize| !self.puts[*key].is_empty() || !self.deletes[*key].is_empty();
-        let (first, last) = ((0..KEYS).find(has), (0..KEYS).rfind(has));
-        self.keys = first.zip(last).map_or(keys.clone(), |(first, last)| first..last + 1);
-        self
-    }
-
-    fn is_empty_table(&self) -> bool {
-        self.puts.iter().chain(&self.deletes).all(Vec::is_empty)
-    }
-
-    fn replaces(&self) -> bool {
-        self.replaced.iter().any(|replaced| *replaced > 0)
-    }
-
-    /// True if a table says that this file counts no more for a key.
-    fn is_replaced(&self, key: usize, by: &Run) -> bool {
-        self.file < by.file && self.ages[key] <= by.replaced[key]
-    }
-
-    /// `Run::is_visible` and `Run::is_dropped_at`.
-    fn is_dropped_at(&self, key: usize, at: u64) -> bool {
-        let range = self.dropped_ranges.as_ref().and_then(|ranges| ranges.at(&ORDER, &[key as u8]));
-        let by_range = range.map(|range| range.version);
-        self.dropped.into_iter().chain(by_range).any(|version| version <= at)
-    }
-
-    fn find(&self, key: usize, at: u64) -> Option<Found> {
-        if self.is_dropped_at(key, at) {
-            return None;
-        }
-        let (put, deleted) = (newest(&self.puts[key], at), newest(&self.deletes[key], at));
-        match put > deleted {
-            true => put.map(Found::Put),
-            false => deleted.map(Found::Deleted),
-        }
-    }
-}
-
-/// The newest word of some runs, which are given newest first, about a key, up to a version.
-fn find<'a>(runs: impl IntoIterator<Item = &'a Run>, key: usize, at: u64) -> Option<Found> {
-    runs.into_iter().filter(|run| run.keys.contains(&key)).find_map(|run| run.find(key, at))
-}
-
-/// The results of a function for some keys, and nothing for the others.
-fn only<T: Default>(keys: Range<usize>, of: impl Fn(usize) -> T) -> [T; KEYS] {
-    std::array::from_fn(|key| if keys.contains(&key) { of(key) } else { T::default() })
-}
-
-#[derive(Default)]
-struct State {
-    /// The runs of each guard, newest first.
-    guards: [Vec<Run>; GUARDS],
-    /// The first write has version 1.
-    writes: Vec<Write>,
-    /// The versions of open snapshots, ascending.
-    snapshots: Vec<u64>,
-    files: u64,
-    /// Replaced files that are still in the directory.
-    left: Vec<Run>,
-}
-
-impl State {
-    /// The number of the newest write.
-    fn newest(&self) -> u64 {
-        self.writes.len() as u64
-    }
-
-    fn new_file(&mut self) -> u64 {
-        self.files += 1;
-        self.files
-    }
-
-    fn expected(&self, key: usize, at: u64) -> Option<u64> {
-        let writes = self
-            .writes
-            .iter()
-            .zip(1..)
-            .filter(|(write, version)| *version <= at && write.keys.contains(&key));
-        writes.last().and_then(|(write, version)| (!write.deletes).then_some(version))
-    }
-
-    fn check_at(&self, at: u64, done: &Done) {
-        for key in 0..KEYS {
-            let found = match find(self.guards.iter().flatten(), key, at) {
-                Some(Found::Put(version)) => Some(version),
-                _ => None,
-            };
-            let expected = self.expected(key, at);
-            assert_eq!(found, expected, "broken: key {key} at {at} in {:#?}", self.guards);
-            let of_range = |run: &Run| {
-                run.is_dropped_at(key, u64::MAX) && matches!(run.find(key, at), Some(Found::Put(_)))
-            };
-            done.older_reads.fetch_add(
-                usize::from(found.is_some() && self.guards.iter().flatten().any(of_range)),
-                Relaxed,
-            );
-        }
-    }
-
-    /// Files with a lower number that were replaced have gone.
-    fn settled(&self) -> u64 {
-        self.left.iter().map(|run| run.file).min().unwrap_or(u64::MAX)
-    }
-
-    /// Gets as a repair without a manifest answers them.
-    fn check_repair(&self, done: &Done) {
-        let files = || self.guards.iter().flatten().chain(&self.left);
-        for key in 0..KEYS {
-            let (replaced, mut counting): (Vec<&Run>, Vec<&Run>) =
-                files().partition(|run| files().any(|by| run.is_replaced(key, by)));
-            done.replaced.fetch_add(replaced.len(), Relaxed);
-            counting.sort_by_key(|run| std::cmp::Reverse(run.ages[key]));
-            let plain = |run: &Run| Run { dropped: None, dropped_ranges: None, ..run.clone() };
-            let found = counting.into_iter().find_map(|run| plain(run).find(key, u64::MAX));
-            let found = found.and_then(|found| match found {
-                Found::Put(version) => Some(version),
-                Found::Deleted(_) => None,
-            });
-            let expected = self.expected(key, self.newest());
-            let (guards, left) = (&self.guards, &self.left);
-            assert_eq!(found, expected, "broken: repair of key {key} in {guards:#?} with {left:#?}");
-        }
-    }
-
-    /// Gets at each version that somebody may read at, and those after a repair.
-    fn check(&self, done: &Done) {
-        self.check_repair(done);
-        for &at in self.snapshots.iter().chain([&self.newest()]) {
-            self.check_at(at, done);
-        }
-    }
-}
 
 /// The versions of deletes of a key that a merge carries on (`run/carried.rs`).
 fn carried(versions: &[u64], keep: &[u64]) -> Versions {
@@ -659,89 +432,6 @@ impl Store {
         state.check(&self.done);
     }
 
-    /// Removes the runs of some guards of which nobody sees anything (`lsm::marked::purge`): at once if all that they
-    /// replace has gone, and after it has read what they say if not.
-    fn purge(&self, asked: &[usize]) {
-        let busy: MutexGuard<'_, Busy> = self.claims.lock();
-        let state = self.state();
-        let oldest = state.snapshots.first().copied().unwrap_or(state.newest());
-        let is_gone = move |run: &Run| {
-            let by_parts = run.dropped_ranges.as_ref();
-            let by_parts = by_parts.and_then(|ranges| ranges.covers_from(&ORDER, &span(run.keys.clone())));
-            run.dropped.or(by_parts).is_some_and(|version| version <= oldest)
-        };
-        let has_gone =
-            |guard: &usize| state.guards[*guard].iter().any(is_gone) && busy.is_free(*guard as u64);
-        let guards: Vec<usize> = asked.iter().copied().filter(has_gone).collect();
-        let gone: Vec<Run> = guards
-            .iter()
-            .flat_map(|&guard| &state.guards[guard])
-            .filter(|run| is_gone(run))
-            .cloned()
-            .collect();
-        let speaking = gone.iter().filter(|run| run.file >= state.settled() && run.replaces());
-        let said =
-            speaking.fold([0; KEYS], |said, run| std::array::from_fn(|key| said[key].max(run.replaced[key])));
-        let is_named = |run: &Run| gone.iter().any(|named| named.file == run.file);
-        let remove = |state: &mut State, guards: &[usize], is_removed: &dyn Fn(&Run) -> bool| {
-            for &guard in guards {
-                let (removed, kept) =
-                    std::mem::take(&mut state.guards[guard]).into_iter().partition(is_removed);
-                let removed: Vec<Run> = removed;
-                self.done.purged.fetch_add(removed.len(), Relaxed);
-                state.left.extend(removed);
-                state.guards[guard] = kept;
-            }
-        };
-        drop(state);
-        if said == [0; KEYS] || self.fault == Fault::PurgesSilently {
-            let mut state = self.state();
-            remove(&mut state, &guards, &is_named);
-            return state.check(&self.done);
-        }
-        let from: Vec<u64> = guards.iter().map(|&guard| guard as u64).collect();
-        let claimed = self.claims.claim(busy, Claim { into: from.clone(), from, logs: false });
-        yield_now();
-        let file = self.state().new_file();
-        yield_now();
-        let busy = self.claims.lock();
-        let mut state = self.state();
-        match self.fault {
-            Fault::PurgesWhatIsDroppedSince => remove(&mut state, asked, &is_gone),
-            _ => remove(&mut state, &guards, &is_named),
-        }
-        let statement = Run { file, keys: keys_of(guards[0]), replaced: said, ..Run::default() };
-        state.guards[guards[0]].insert(0, statement);
-        self.done.handed_on.fetch_add(1, Relaxed);
-        state.check(&self.done);
-        drop((state, busy));
-        drop(claimed);
-    }
-
-    /// Removes the tables without entries whose replaced files have gone (`lsm::marked::forget`).
-    fn forget(&self) {
-        let busy = self.claims.lock();
-        let mut state = self.state();
-        let settled = state.settled();
-        let is_left =
-            |run: &Run| !run.is_empty_table() || run.file >= settled && self.fault != Fault::ForgetsEarly;
-        for guard in (0..GUARDS).filter(|&guard| busy.is_free(guard as u64)) {
-            let before = state.guards[guard].len();
-            state.guards[guard].retain(is_left);
-            self.done.forgotten.fetch_add(before - state.guards[guard].len(), Relaxed);
-        }
-        state.check(&self.done);
-    }
-
-    /// A replaced file goes from the directory.
-    fn unlink(&self) {
-        let mut state = self.state();
-        if let Some(last) = state.left.len().checked_sub(1) {
-            state.left.swap_remove(thread_rng().next_u64() as usize % (last + 1));
-        }
-        state.check(&self.done);
-    }
-
     fn open_snapshot(&self) -> u64 {
         let mut state = self.state();
         let at = state.newest();
@@ -847,35 +537,4 @@ pub fn everything(fault: Fault, done: &std::sync::Arc<Done>) {
             |store| (0..3).for_each(|_| store.drop_early()),
         ],
     );
-}
-
-/// Removals of dropped runs that have something to say, while their guards change and replaced files go.
-pub fn removals(fault: Fault, done: &std::sync::Arc<Done>) {
-    // A delete of a part of what the last level says something about.
-    let last = [Write { keys: 2..3, deletes: false }, Write { keys: 1..3, deletes: true }];
-    let store = store(last, fault, done);
-    store.read_and_close(FIRST_WRITES - 1);
-    store.merge(|| store.plan(0));
-    at_once(
-        &store,
-        &[
-            |store| {
-                store.write(Write { keys: 3..KEYS, deletes: true });
-                store.merge(|| store.plan(0));
-                store.write(Write::any(false));
-            },
-            |store| [2, 4, 1, 3].into_iter().for_each(|guard| store.merge(|| store.plan(guard))),
-            |store| [&[3, 4][..], &[1, 2, 3, 4]].into_iter().for_each(|guards| store.purge(guards)),
-            |store| {
-                for _ in 0..3 {
-                    store.forget();
-                    store.unlink();
-                }
-            },
-        ],
-    );
-    while !store.state().left.is_empty() {
-        store.unlink();
-        store.forget();
-    }
 }
