@@ -390,8 +390,14 @@ fn space_keeps_its_bound_without_rewriting_everything() {
     }
     let all = db.own().layout.stats();
     let bound = 1.5 * 1500.0 * 170.0 + 4.0 * 9000.0;
-    db.sync().unwrap();
-    assert!((table_bytes(&disk) as f64) < bound + 4.0 * 9000.0, "{} of {bound}", table_bytes(&disk));
+    // The background may be within a merge, or hold inputs of its last one.
+    let is_kept = || {
+        crate::sync::thread::sleep(Duration::from_millis(10));
+        lsm_of(&db).settle_for_test().unwrap();
+        db.sync().unwrap();
+        (table_bytes(&disk) as f64) < bound + 4.0 * 9000.0
+    };
+    assert!((0..1000).any(|_| is_kept()), "{} of {bound}", table_bytes(&disk));
     assert!(stats(&db).merges_for_space > 3, "{:?}", stats(&db));
     assert!(all.table_bytes_written < 10 * 1500 * 180 * 4, "{}", all.table_bytes_written);
 }
