@@ -129,7 +129,7 @@ class Failing:
         return backwards(a, b)
 
 
-# Several chunks.
+# Two chunks.
 PAIRS = 600
 
 
